@@ -1,0 +1,52 @@
+"""Guards on prepared objects: what ``step()`` and friends do depends on whether the step counts.
+
+The loop stays plain PyTorch. Inside the micro-batches of one step, after a failed reduction, and during
+a newcomer's rehearsal, these calls do nothing; only the last micro-batch's ``step()`` acts.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from types import MethodType
+from typing import Any, Protocol
+
+from torch.optim import Optimizer
+
+
+class Gate(Protocol):
+    """Decides what guarded calls do."""
+
+    def acts(self) -> bool:
+        """Whether calls that end a step have an effect now."""
+
+    def optimizer_step(self, optimizer: Optimizer, step: Callable[[], Any]) -> Any:
+        """Run (or not) one optimizer's step."""
+
+
+def guard_optimizer(optimizer: Optimizer, gate: Gate) -> None:
+    """Route ``optimizer.step`` through the gate."""
+    inner = optimizer.step
+
+    @functools.wraps(inner.__func__)  # type: ignore[attr-defined]  # a bound method has it
+    def step(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+        # The schedulers of torch look at this to warn about a wrong order of calls.
+        self._opt_called = True  # type: ignore[attr-defined]
+        return gate.optimizer_step(self, lambda: inner(*args, **kwargs))
+
+    optimizer.step = MethodType(step, optimizer)  # type: ignore[method-assign]
+
+
+def guard_methods(value: Any, gate: Gate) -> None:
+    """Guard the calls of a scheduler (``step``) or a gradient scaler (``step``, ``update``, ``unscale_``)."""
+    for name in ("step", "update", "unscale_"):
+        if callable(getattr(type(value), name, None)):
+            setattr(value, name, _guarded(getattr(value, name), gate))
+
+
+def _guarded(method: Callable[..., Any], gate: Gate) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return method(*args, **kwargs) if gate.acts() else None
+
+    return call

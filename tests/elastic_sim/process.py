@@ -1,0 +1,333 @@
+"""One simulated replica: a real ``Member`` and a training loop written as a coroutine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from elastic_sim.clock import ProtocolViolation
+from elastic_sim.fabric import MAIN, Handle
+
+from raytide.elastic.ballot import Outcome, fingerprint
+from raytide.elastic.effects import StartReplica
+from raytide.elastic.member import (
+    AbortBelow,
+    Adopt,
+    Connect,
+    Exit,
+    HaltNow,
+    Member,
+    Proceed,
+    Rejoin,
+    Send,
+    Wait,
+)
+from raytide.elastic.messages import FromReplica, Heartbeat, LoopRaised, Saved, SaveFailed, ToReplica
+from raytide.elastic.model import Cost, Generation, Position
+
+if TYPE_CHECKING:
+    from elastic_sim.world import World
+
+Until = Callable[[], bool]
+Coroutine = Generator[Until, None, None]
+
+
+class LoopExit(Exception):  # noqa: N818
+    """The job needs this replica no more."""
+
+
+@dataclass(frozen=True)
+class Applied:
+    """One step in a replica's state: which, by which generation, and what the collectives before it gave."""
+
+    step: int
+    generation: int
+    results: tuple[object, ...]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What a transfer carries and a checkpoint holds."""
+
+    origin: str
+    steps: tuple[Applied, ...] = ()
+    log: tuple[object, ...] = ()
+
+
+class Process:
+    """A replica's process; ``post`` is its only entrance, so that a frozen one notices nothing."""
+
+    def __init__(self, world: World, start: StartReplica) -> None:
+        self.world, self.clock, self.fabric = world, world.clock, world.fabric
+        self.name, self.slot = start.replica, start.slot
+        self.initial = start.initial
+        self.state = world.checkpoints[start.checkpoint] if start.checkpoint else Snapshot(f"init {self.name}")
+        self.state = Snapshot(self.state.origin, self.state.steps)
+        self.member = Member(self.name, has_state=start.initial, applied=len(self.state.steps))
+        self.alive, self.frozen, self.stopping = True, False, False
+        self.calls = 0
+        self.waiting_for = ""
+        self.raise_at_boundary = False
+        self._deferred: list[Callable[[], None]] = []
+        self._ready: Until | None = None
+        self._loop: Coroutine | None = None
+
+    # --- the process -------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        if self.alive:
+            self._loop = self._run()
+            self._resume()
+            self._beat()
+
+    def post(self, callback: Callable[[], None]) -> None:
+        """Let ``callback`` run in this process: now, when it wakes, or never."""
+        if not self.alive:
+            return
+        if self.frozen:
+            self._deferred.append(callback)
+        else:
+            callback()
+
+    def wake(self) -> None:
+        self.frozen = False
+        waiting, self._deferred = self._deferred, []
+        for callback in waiting:
+            self.post(callback)
+
+    def die(self) -> None:
+        if not self.alive:
+            return
+        self.alive = False
+        self._deferred.clear()
+        self.fabric.died(self.name)
+        self.world.slot_freed(self)
+
+    def poke(self) -> None:
+        """Something changed: the loop may have what it waits for."""
+        if self._ready is not None and self._ready():
+            self.clock.after(self.clock.between(0.0, 0.002), lambda: self.post(self._resume_if_ready))
+
+    def _resume_if_ready(self) -> None:
+        if self._ready is not None and self._ready():
+            self._resume()
+
+    def _resume(self) -> None:
+        assert self._loop is not None
+        self._ready = None
+        try:
+            while True:
+                ready = next(self._loop)
+                if not ready():
+                    self._ready = ready
+                    return
+        except StopIteration:
+            self.die()
+
+    def sleep(self, low_s: float, high_s: float) -> Coroutine:
+        over: list[bool] = []
+        self.clock.after(self.clock.between(low_s, high_s), lambda: self.post(lambda: (over.append(True), self.poke())[1]))
+        yield lambda: bool(over)
+
+    def _beat(self) -> None:
+        if not self.alive:
+            return
+        if not self.frozen:
+            active = self.member.active.number if self.member.active else 0
+            place = "finished" if self.member.finished else "step"
+            self.tell(Heartbeat(active, Position(self.member.applied), place, self.waiting_for))
+        self.clock.after(self.world.limits.heartbeat_s, self._beat)
+
+    # --- control -----------------------------------------------------------------------------
+
+    def tell(self, message: FromReplica) -> None:
+        self.world.to_master(self.name, message)
+
+    def receive(self, message: ToReplica) -> None:
+        self.carry_out(self.member.handle(message))
+        self._changed = True
+        self.poke()
+
+    def carry_out(self, effects: list[object]) -> None:
+        for effect in effects:
+            match effect:
+                case Send(message):
+                    self.tell(message)
+                case Connect(generation):
+                    self.fabric.connect(self, generation, self.world.limits.connect_s)
+                case AbortBelow(number):
+                    self.fabric.abort_below(self.name, number)
+
+    def connected(self, number: int) -> None:
+        if not self.member.pending_connected:
+            self.carry_out(self.member.connected(number))
+            self.poke()
+
+    def connect_failed(self, number: int) -> None:
+        pending = self.member.pending
+        if pending is not None and pending.number == number and not self.member.pending_connected:
+            self.carry_out(self.member.failed(number, "could not connect"))
+            self.poke()
+
+    # --- the loop ----------------------------------------------------------------------------
+
+    def _run(self) -> Coroutine:
+        try:
+            if not self.initial:
+                yield from self.sleep(0.05, 0.6)
+            self.carry_out(self.member.park())
+            while True:
+                generation = yield from self._call_point(boundary=True)
+                if self.member.applied >= self.world.steps:
+                    break
+                if generation is not None:
+                    index = self.member.applied
+                    yield from self._step(generation)
+                    if index % 4 == 3:
+                        yield from self._user_collective()
+            self.carry_out(self.member.finish())
+            self.world.finished(self)
+            while True:
+                yield from self._call_point(boundary=False)
+        except LoopExit:
+            self.clock.say(self.name, "exits")
+
+    def _call_point(self, *, boundary: bool) -> Generator[Until, None, Generation | None]:
+        """What ``batches()`` and ``all_reduce()`` do first: None where the loop runs on without effect."""
+        while True:
+            if boundary and self.raise_at_boundary:
+                self.tell(LoopRaised("ValueError: by plan"))
+                raise LoopExit
+            if boundary and self.member.applied >= self.world.steps and self._in_step():
+                return None
+            action = self.member.next_action(boundary=boundary)
+            match action:
+                case Proceed(generation):
+                    if boundary:
+                        self._save_if_asked()
+                    return generation
+                case Wait():
+                    yield from self._until_changed()
+                case Adopt(generation):
+                    yield from self._adopt(generation)
+                case HaltNow():
+                    yield from self._halt(action)
+                case Rejoin():
+                    if not boundary:
+                        return None
+                    yield from self.sleep(0.02, 0.3)
+                    self.carry_out(self.member.park())
+                case Exit():
+                    raise LoopExit
+
+    def _in_step(self) -> bool:
+        return self.member.active is not None and not self.member.broken
+
+    def _until_changed(self) -> Coroutine:
+        self._changed = False
+        connected = self.member.pending_connected
+        yield lambda: self._changed or self.member.pending_connected != connected
+
+    def _wait(self, handle: Handle, what: str) -> Coroutine:
+        self.waiting_for = what
+        yield lambda: handle.done
+        self.waiting_for = ""
+
+    def _step(self, generation: Generation) -> Coroutine:
+        member, applied, depth = self.member, self.member.applied, self.world.depth
+        vote = member.ballot(fingerprint("step", applied), depth, stop=False)
+        key = (generation.number, MAIN)
+        ballot = self.fabric.launch(self, key, ("ballot", applied), vote.encode())
+        yield from self.sleep(0.005, self.world.step_s)
+        gradients = self.fabric.launch(self, key, ("gradients", applied), None)
+        yield from self._wait(gradients, "gradients")
+        yield from self._wait(ballot, "ballot")
+        if not (ballot.ok and gradients.ok):
+            self.carry_out(member.failed(generation.number, "an all-reduce failed"))
+            return
+        reduced = [max(column) for column in zip(*ballot.result.values(), strict=True)]
+        outcome = Outcome.decode(reduced)
+        self.carry_out(member.decide(outcome, Position(applied + outcome.depth + 1)))
+        if member.broken or member.active is not generation:
+            return
+        steps = (*self.state.steps, Applied(applied + 1, generation.number, self.state.log))
+        self.state = Snapshot(self.state.origin, steps)
+        self.calls = 0
+        self.carry_out(member.applied_step())
+        self.world.applied(self, generation)
+
+    def _user_collective(self) -> Coroutine:
+        while True:
+            generation = yield from self._call_point(boundary=False)
+            if generation is None:
+                return  # a newcomer again: inert until it parks
+            if self.calls < len(self.state.log):
+                self.calls += 1
+                return
+            place = ("user", self.member.applied, self.calls)
+            handle = self.fabric.launch(self, (generation.number, MAIN), place, self.name)
+            yield from self._wait(handle, "user collective")
+            if not handle.ok:
+                self.carry_out(self.member.failed(generation.number, "a user collective failed"))
+            elif not self.member.broken and self.member.active is generation:
+                result = (generation.number, *place)
+                self.state = Snapshot(self.state.origin, self.state.steps, (*self.state.log, result))
+                self.member.collectives = len(self.state.log)
+                self.calls += 1
+                return
+
+    def _adopt(self, generation: Generation) -> Coroutine:
+        staged: Snapshot | None = None
+        for index, transfer in generation.transfers_of(self.name):
+            sends = transfer.source == self.name
+            key = (generation.number, index)
+            handle = self.fabric.launch(self, key, ("transfer",), self.state if sends else None)
+            yield from self._wait(handle, "transfer")
+            yield from self.sleep(0.0, 0.1)
+            if not handle.ok:
+                self.carry_out(self.member.failed(generation.number, "a transfer failed"))
+                return
+            staged = staged if sends else handle.result[transfer.source]
+        state = staged or self.state
+        before = self.member.status()
+        effects = self.member.adopted(
+            generation, applied=len(state.steps), collectives=len(state.log), cost=Cost(bytes_moved=1)
+        )
+        if not effects:
+            return
+        if staged is not None:
+            self._install(staged, had_state=before.adopted, applied=before.applied)
+        self.carry_out(effects)
+        self.world.adopted(self, generation)
+
+    def _install(self, staged: Snapshot, *, had_state: bool, applied: int) -> None:
+        if had_state and staged.steps[:applied] != self.state.steps:
+            raise ProtocolViolation(f"{self.name} would undo steps: {self.state} becomes {staged}")
+        if not had_state:
+            self.calls = len(staged.log)  # it joins at a boundary, after these calls
+        elif len(staged.steps) > applied:
+            self.calls = 0
+        self.state = staged
+
+    def _halt(self, action: HaltNow) -> Coroutine:
+        member, path = self.member, ""
+        assert member.active is not None
+        if action.save and member.active.members[0] == self.name:
+            snapshot = self.state
+            yield from self.sleep(0.05, 0.3)
+            if self.clock.chance(self.world.save_fails):
+                self.tell(SaveFailed(action.request, "disk full"))
+                yield from self.sleep(0.05, 0.1)
+                return
+            path = self.world.save(snapshot)
+        self.carry_out(member.halted(Position(member.applied), path))
+
+    def _save_if_asked(self) -> None:
+        for save in self.member.take_saves():
+            snapshot, step = self.state, self.member.applied
+
+            def written(request: str = save.request, snapshot: Snapshot = snapshot, step: int = step) -> None:
+                self.tell(Saved(request, self.world.save(snapshot), Position(step)))
+
+            self.clock.after(self.clock.between(0.05, 0.5), lambda w=written: self.post(w))
