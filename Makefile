@@ -19,7 +19,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; v = sys.version_info; \
 	  sys.exit(0 if v >= (3, 11) else "raytide needs Python 3.11 or newer; this is %d.%d. Try: make PYTHON=python3.11" % v[:2])'
 	@echo "raytide: installing into $(VENV) (a few minutes the first time)"
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	@$(PIP) install --constraint constraints.txt --editable '.[$(EXTRAS)]'
 	@touch $@
 
@@ -56,7 +56,7 @@ types: $(STAMP)
 	@$(BIN)/mypy
 
 imports: $(STAMP)
-	@$(BIN)/lint-imports --no-cache
+	@$(BIN)/lint-imports --no-cache --no-logo
 
 coverage: $(STAMP) ## the tests again, with a coverage report
 	@$(BIN)/python -m pytest -q --cov --cov-report=term $(ARGS)

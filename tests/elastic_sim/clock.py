@@ -18,7 +18,7 @@ class Clock:
     def __init__(self, seed: int) -> None:
         self.now = 0.0
         self.rng = random.Random(seed)
-        self.log: list[str] = []
+        self._log: list[tuple[float, str, tuple[object, ...]]] = []
         self._heap: list[tuple[float, int, Callable[[], None]]] = []
         self._order = count()
 
@@ -31,8 +31,12 @@ class Clock:
     def chance(self, probability: float) -> bool:
         return self.rng.random() < probability
 
-    def say(self, who: str, what: object) -> None:
-        self.log.append(f"{self.now:8.3f} {who:>7}  {what}")
+    def say(self, who: str, *what: object) -> None:
+        self._log.append((self.now, who, what))
+
+    def log(self) -> list[str]:
+        """The history so far, one line per event; put into words only when somebody wants to read it."""
+        return [f"{at:8.3f} {who:>7}  {' '.join(map(str, what))}" for at, who, what in self._log]
 
     def step(self) -> bool:
         """Run the next callback; False when nothing is left."""

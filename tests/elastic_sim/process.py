@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from elastic_sim.clock import ProtocolViolation
@@ -53,6 +53,7 @@ class Snapshot:
     origin: str
     steps: tuple[Applied, ...] = ()
     log: tuple[object, ...] = ()
+    mark: int = 0
 
 
 class Process:
@@ -66,7 +67,9 @@ class Process:
         self.state = Snapshot(self.state.origin, self.state.steps)
         self.member = Member(self.name, has_state=start.initial, applied=len(self.state.steps))
         self.alive, self.frozen, self.stopping = True, False, False
-        self.calls = 0
+        self.unreachable, self.kill_on_wake = False, False
+        self.calls = self.mark = 0
+        self.mark_index = -1
         self.waiting_for = ""
         self.raise_at_boundary = False
         self._deferred: list[Callable[[], None]] = []
@@ -182,10 +185,7 @@ class Process:
                 if self.member.applied >= self.world.steps:
                     break
                 if generation is not None:
-                    index = self.member.applied
-                    yield from self._step(generation)
-                    if index % 4 == 3:
-                        yield from self._user_collective()
+                    yield from self._body(self.member.applied)
             self.carry_out(self.member.finish())
             self.world.finished(self)
             while True:
@@ -199,7 +199,7 @@ class Process:
             if boundary and self.raise_at_boundary:
                 self.tell(LoopRaised("ValueError: by plan"))
                 raise LoopExit
-            if boundary and self.member.applied >= self.world.steps and self._in_step():
+            if boundary and self.member.applied >= self.world.steps and self._trains():
                 return None
             action = self.member.next_action(boundary=boundary)
             match action:
@@ -221,8 +221,9 @@ class Process:
                 case Exit():
                     raise LoopExit
 
-    def _in_step(self) -> bool:
-        return self.member.active is not None and not self.member.broken
+    def _trains(self) -> bool:
+        member = self.member
+        return member.active is not None and not member.broken and not member.lingering
 
     def _until_changed(self) -> Coroutine:
         self._changed = False
@@ -233,6 +234,19 @@ class Process:
         self.waiting_for = what
         yield lambda: handle.done
         self.waiting_for = ""
+
+    def _body(self, index: int) -> Coroutine:
+        """What a user's loop does with one batch: some collectives before the step, some after it."""
+        if self.mark_index != index:
+            self.mark_index, self.mark = index, self.calls
+        self.calls = self.mark  # a step done again finds the results of its calls before it
+        if index % 5 == 2:
+            yield from self._user_collective(index, after_step=False)
+        generation = yield from self._call_point(boundary=False)
+        if generation is not None and not self.member.body_is_void(index, attempted=False):
+            yield from self._step(generation)
+        if index % 4 == 3:
+            yield from self._user_collective(index, after_step=True)
 
     def _step(self, generation: Generation) -> Coroutine:
         member, applied, depth = self.member, self.member.applied, self.world.depth
@@ -257,11 +271,13 @@ class Process:
         self.carry_out(member.applied_step())
         self.world.applied(self, generation)
 
-    def _user_collective(self) -> Coroutine:
+    def _user_collective(self, index: int, *, after_step: bool) -> Coroutine:
         while True:
             generation = yield from self._call_point(boundary=False)
             if generation is None:
                 return  # a newcomer again: inert until it parks
+            if self.member.body_is_void(index, attempted=after_step):
+                return
             if self.calls < len(self.state.log):
                 self.calls += 1
                 return
@@ -282,7 +298,9 @@ class Process:
         for index, transfer in generation.transfers_of(self.name):
             sends = transfer.source == self.name
             key = (generation.number, index)
-            handle = self.fabric.launch(self, key, ("transfer",), self.state if sends else None)
+            mark = self.mark if self.mark_index == self.member.applied else self.calls
+            sent = replace(self.state, mark=mark)
+            handle = self.fabric.launch(self, key, ("transfer",), sent if sends else None)
             yield from self._wait(handle, "transfer")
             yield from self.sleep(0.0, 0.1)
             if not handle.ok:
@@ -305,7 +323,8 @@ class Process:
         if had_state and staged.steps[:applied] != self.state.steps:
             raise ProtocolViolation(f"{self.name} would undo steps: {self.state} becomes {staged}")
         if not had_state:
-            self.calls = len(staged.log)  # it joins at a boundary, after these calls
+            self.calls = self.mark = staged.mark  # it joins at a boundary
+            self.mark_index = len(staged.steps)
         elif len(staged.steps) > applied:
             self.calls = 0
         self.state = staged

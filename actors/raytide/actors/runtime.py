@@ -124,4 +124,6 @@ class ReplicaRuntime:
             waiting_for=session.place if self.membership.waiting else "",
             busy_s=statistics.median(busy_s) if busy_s else 0.0,
             steps_measured=session.engine.steps_measured,
+            step_s=session.engine.step_s,
+            samples_per_s=session.engine.samples_per_s,
         )

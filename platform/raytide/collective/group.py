@@ -68,7 +68,7 @@ class Group:
     def waiting_for(self) -> str | None:
         """The operation that a thread has been waiting for longest, with its age, or ``None``.
 
-        Waits shorter than one slice (10 ms) never show here.
+        Waits shorter than one slice (20 ms) never show here.
         """
         waits = list(self._waits.values())
         if not waits:
@@ -174,12 +174,12 @@ class Group:
             refusal = self._transport.refusal(tensor)
             if refusal:
                 raise self._invalid(kind, refusal)
-        what = f"{str(tensors[0].dtype).removeprefix('torch.')}{list(tensors[0].shape)}"
+        dtype, shape = tensors[0].dtype, tensors[0].shape
         with self._start_lock:
-            operation = Operation(kind, self._count + 1, what, time.monotonic())
+            operation = Operation(kind, self._count + 1, dtype, shape, time.monotonic())
             if self._fate.closed:
                 raise self.story(GroupClosed, "the group was closed before", operation)
-            self.look(operation)
+            self.check(operation)
             try:
                 handle = start()
             except TransportFailure as failure:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
 
 from raytide.collective.errors import CollectiveTimeout
 from raytide.collective.transport import Handle, TransportFailure
@@ -12,21 +13,21 @@ from raytide.collective.transport import Handle, TransportFailure
 if TYPE_CHECKING:
     from raytide.collective.group import Group
 
-# An abort is seen after one slice at the latest.
-SLICE_S = 0.01
+# An abort is seen after one slice at the latest. Shorter ones cost: each that passes is a C++ exception.
+SLICE_S = 0.02
 
 
-@dataclass(frozen=True)
-class Operation:
+class Operation(NamedTuple):
     """The story of one operation: its number in the group, on what, since when (monotonic seconds)."""
 
     kind: str
     number: int
-    what: str
+    dtype: torch.dtype
+    shape: torch.Size
     started_s: float
 
     def __str__(self) -> str:
-        return f"{self.kind} #{self.number} {self.what}".rstrip()
+        return f"{self.kind} #{self.number} {str(self.dtype).removeprefix('torch.')}{list(self.shape)}"
 
     def seconds(self) -> float:
         return time.monotonic() - self.started_s

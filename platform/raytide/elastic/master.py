@@ -130,6 +130,7 @@ class Master:
         if not self.ended:
             self.switching.succeed_if_finished()
         if not self.ended:
+            self.requests.halt_if_idle(now)
             self.switching.complete(now)
             self.requests.settle(now)
             self.switching.form_if_ready(now)

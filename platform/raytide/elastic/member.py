@@ -284,6 +284,19 @@ class Member:
         """Recovery is at once; a newcomer goes to meet the state as soon as it is connected."""
         return not pending.planned or (self.active is None and self.parked)
 
+    def body_is_void(self, began_at: int, *, attempted: bool) -> bool:
+        """This pass of the loop's body has no effect and will be repeated: ask at each call point in it.
+
+        Survivors of a failure stand in different bodies: one may have begun the next, which for the
+        others has not begun. Nobody may join a collective there before all have passed that boundary.
+
+        Args:
+            began_at: Applied steps when the body began.
+            attempted: Its step was tried (in this pass), whether or not it succeeded.
+        """
+        paused = self.active is not None and self.active.paused
+        return self.applied <= began_at and (attempted or paused)
+
     def park(self, prepare_s: float = 0.0) -> list[Effect]:
         """The loop stands where it can become a member."""
         if self.parked:

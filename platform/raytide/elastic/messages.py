@@ -176,6 +176,8 @@ class Heartbeat:
         place: Where the loop is (``step``, ``validation``, ``finished`` ...), for humans.
         busy_s: Seconds per step without waiting for data or peers, over the last steps.
         steps_measured: How many steps ``busy_s`` rests on, counted since the loop began.
+        step_s: Seconds from one applied step to the next, median over this generation's last ones.
+        samples_per_s: Samples of the whole job per second, over the same steps.
     """
 
     generation: int
@@ -184,6 +186,8 @@ class Heartbeat:
     waiting_for: str = ""
     busy_s: float = 0.0
     steps_measured: int = 0
+    step_s: float = 0.0
+    samples_per_s: float = 0.0
 
 
 @dataclass(frozen=True)

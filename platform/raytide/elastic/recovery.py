@@ -37,20 +37,33 @@ class Recovery:
         s.fault_s = s.fault_s or now
         s.failures += 1
         self._lose(now, replica, cause)
-        if s.failures > s.bounds.max_failures:
+        if s.failures > s.bounds.max_failures and not m.ended:
             m.end(Phase.FAILED, f"lost {s.failures} replicas, more than max_failures={s.bounds.max_failures}: {cause}")
 
     def _lose(self, now: float, replica: ReplicaId, cause: str) -> None:
         m, s = self._master, self._master.state
-        involved = replica in self.involved()
+        involved, wanted = replica in self.involved(), replica in s.target
         m.drop_replica(replica, cause, kill=True, tell=False)
-        m.requests.replica_lost(replica, cause)
-        if not s.bounds.replace_lost:
-            s.size = max(s.bounds.min_replicas, len(s.target))
+        if wanted and involved:
+            s.lost[replica] = cause
+        elif wanted:
+            self._settle_losses({replica: cause})
         if s.phase in LIVE_PHASES and involved:
             self.fence(now, f"{replica} lost: {cause}")
         elif s.phase is Phase.FENCING:
             self._complete_if_answered(now)
+
+    def _settle_losses(self, lost: dict[ReplicaId, str]) -> None:
+        """Tell requests of lost replicas, once it is certain which generation they were lost from.
+
+        A newcomer may have been a member of a switch that had committed unheard.
+        """
+        m, s = self._master, self._master.state
+        for replica, cause in lost.items():
+            m.requests.replica_lost(replica, cause)
+        if not s.bounds.replace_lost:
+            s.size = max(s.bounds.min_replicas, len(s.target))
+        s.lost = {r: cause for r, cause in s.lost.items() if r not in lost}
 
     def loop_raised(self, now: float, replica: ReplicaId, traceback_text: str) -> None:
         """User code raised: never retried as a lost node; a newcomer's failure ends its request only."""
@@ -115,6 +128,7 @@ class Recovery:
             self.restart_from_checkpoint("no survivor holds the job's state")
             return
         base = self._base(answers)
+        self._settle_losses(s.lost)
         members = tuple(r for r in base.members if r in answers)
         if not any(r in holders for r in members):
             members = tuple(r for r in answers if r in holders)[: s.bounds.max_replicas]
@@ -168,8 +182,10 @@ class Recovery:
         where = s.last_checkpoint or "the beginning (there is no checkpoint)"
         m.note("restart", f"{reason}: restarting from {where}", checkpoint=s.last_checkpoint)
         for replica in list(s.replicas):
+            if replica in s.target:
+                s.lost[replica] = reason
             m.drop_replica(replica, reason, kill=True)
-            m.requests.replica_lost(replica, reason)
+        self._settle_losses(s.lost)
         s.active = s.pending = s.fencing = None
         s.position = s.checkpoint_position
         s.asked = 0

@@ -112,15 +112,7 @@ class Requests:
         for replica in request.remove:
             if replica not in involved:
                 m.drop_replica(replica, "no longer needed")
-                self._withdraw(replica)
         m.note("request", f"{kind}: {s.size} replicas wanted", size=s.size)
-
-    def _withdraw(self, replica: ReplicaId) -> None:
-        """A newcomer is taken out before it joined: the request that added it has had its way."""
-        s = self._master.state
-        for known in s.requests.values():
-            if replica in known.adds:
-                s.requests[known.request] = replace(known, adds=tuple(r for r in known.adds if r != replica))
 
     def settle(self, now: float) -> None:
         """Answer the resizes that the running generation contains."""
@@ -130,12 +122,13 @@ class Requests:
         members = set(s.active.members)
         if not members <= set(s.switched):
             return  # what the switch cost is not known yet
+        awaited = set(s.target) - members  # a newcomer that a later request took out is awaited no more
         for known in [r for r in s.requests.values() if r.kind in _RESIZES]:
-            if members.issuperset(known.adds) and members.isdisjoint(known.removes):
+            if awaited.isdisjoint(known.adds) and members.isdisjoint(known.removes):
                 self.answer(now, known.request, cost=m.switching.cost())
 
     def replica_lost(self, replica: ReplicaId, cause: str) -> None:
-        """One that a request added is lost: after it joined, no concern of the request; before, its failure."""
+        """A wanted replica is lost: if a request had added it and it had not joined, that failed so far."""
         s = self._master.state
         for known in [r for r in s.requests.values() if replica in r.adds]:
             left = replace(known, adds=tuple(r for r in known.adds if r != replica))
@@ -167,12 +160,15 @@ class Requests:
     # --- saves and halts ---------------------------------------------------------------------
 
     def _halt(self, now: float, name: str, kind: str) -> None:
-        s = self._master.state
         self._open(now, name, kind)
-        if s.phase in (Phase.STARTING, Phase.SUSPENDED):
-            self._finish_halt(now, s.last_checkpoint)
-            return
+        self.halt_if_idle(now)
         self.tell_again()
+
+    def halt_if_idle(self, now: float) -> None:
+        """While nobody holds newer state than the last checkpoint there is nothing to wait for."""
+        s = self._master.state
+        if self.halting and s.phase in (Phase.STARTING, Phase.SUSPENDED):
+            self._finish_halt(now, s.last_checkpoint)
 
     def tell_again(self) -> None:
         """Tell the members of the running generation what is still to be done."""

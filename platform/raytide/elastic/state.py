@@ -97,6 +97,7 @@ class JobState:
         asked: How many slots for replacements were last asked for, and when.
         answered: Newest answers, for requests that are sent again.
         outbox: Effects of the last event: a restarted master cannot know which of them left.
+        lost: Replicas lost from a generation in doubt, with the causes: their requests hear of it later.
         last_checkpoint: Path of the newest complete checkpoint, empty for none.
         failures: Losses charged to the retry budget.
         next_replica: Number of the next replica's name.
@@ -117,6 +118,7 @@ class JobState:
     asked_s: float = 0.0
     published_s: float = 0.0
     fencing: FenceRound | None = None
+    lost: dict[ReplicaId, str] = field(default_factory=dict)
     requests: dict[str, OpenRequest] = field(default_factory=dict)
     answered: dict[str, Answer] = field(default_factory=dict)
     outbox: tuple[Effect, ...] = ()

@@ -18,7 +18,7 @@ import re
 import tempfile
 import threading
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,10 +29,12 @@ from raytide.elastic.model import Position
 from raytide.errors import ConfigError
 from raytide.train.captured import Captured
 from raytide.train.checkpoint_files import (
+    ASIDE,
     DATA_FILES,
     FORMAT,
     MARKER,
     delete,
+    delete_leftover,
     is_complete,
     is_leftover,
     read_data,
@@ -41,7 +43,7 @@ from raytide.train.checkpoint_files import (
     sizes,
     write_data,
 )
-from raytide.train.checkpoint_place import CheckpointError, Place, describe
+from raytide.train.checkpoint_place import CheckpointError, Place, describe, writing
 from raytide.train.registry import Registry
 
 __all__ = ["Checkpoint", "CheckpointError", "CheckpointMeta", "CheckpointStore"]
@@ -158,8 +160,8 @@ class _Entry:
 class CheckpointStore:
     """The checkpoints of one job, under one directory.
 
-    One write at a time: a second writer under the same root (a replica that froze and was replaced meanwhile)
-    spoils nothing, but one of the two writes fails.
+    One write at a time. A second writer under the same root (a replica that froze and was replaced meanwhile)
+    spoils nothing on a local filesystem, but one of the two writes fails; object stores cannot promise that.
 
     Args:
         root: A local path or an fsspec URL.
@@ -210,9 +212,11 @@ class CheckpointStore:
                 before it are untouched.
         """
         with self._lock:
-            self._delete([e for e in self._entries() if is_leftover(e.place)])
-            written = self._write(state, meta)
-            self._delete([e for e in self._superseded() if e.place != written])
+            # Named before leftovers go: a writer that still lives must not find its directory in use again.
+            written = self._next_place(meta.position.step)
+            self._delete(self._leftovers(), delete_leftover)
+            self._write(written, state, meta)
+            self._delete([place for place in self._superseded() if place != written], delete)
         return Checkpoint(written.url)
 
     def list(self) -> builtins.list[Checkpoint]:
@@ -236,49 +240,53 @@ class CheckpointStore:
         checkpoint = Checkpoint(path)
         return checkpoint.load(), checkpoint.meta
 
-    def _write(self, state: Captured, meta: CheckpointMeta) -> Place:
+    def _write(self, place: Place, state: Captured, meta: CheckpointMeta) -> None:
         described = _described(meta, self.root)
-        place = self._next_place(meta.position.step)
-        with _writing(place):
+        with writing(place):
             place.fs.mkdir(place.path, create_parents=True)
         try:
-            with _writing(place):
+            with writing(place):
                 write_data(place, state)
                 place.put(MARKER, json.dumps(described | {"files": sizes(place)}).encode())
         except CheckpointError:
             with contextlib.suppress(OSError):
                 delete(place)
             raise
-        return place
 
     def _next_place(self, step: int) -> Place:
         copies = [entry.copy for entry in self._entries() if entry.step == step]
         suffix = f".{max(copies) + 1}" if copies else ""
         return self._root.child(f"step-{step:09d}{suffix}")
 
-    def _entries(self) -> Sequence[_Entry]:
-        """All directories that are named like checkpoints, complete or not, in order."""
+    def _names(self) -> Sequence[str]:
         try:
-            names = self._root.names()
+            return self._root.names()
         except OSError as error:
             raise CheckpointError(self.root, f"cannot be listed: {describe(error)}") from error
-        matches = [match for name in names if (match := _NAME.fullmatch(name))]
+
+    def _entries(self) -> Sequence[_Entry]:
+        """All directories that are named like checkpoints, complete or not, in order."""
+        matches = [match for name in self._names() if (match := _NAME.fullmatch(name))]
         return sorted(_Entry(int(m[1]), int(m[2] or 0), self._root.child(m[0])) for m in matches)
 
     def _newest_by_step(self) -> Sequence[_Entry]:
         return list({e.step: e for e in self._entries() if is_complete(e.place)}.values())
 
-    def _superseded(self) -> Sequence[_Entry]:
+    def _leftovers(self) -> Sequence[Place]:
+        aside = [self._root.child(name) for name in self._names() if name.startswith(ASIDE)]
+        return aside + [e.place for e in self._entries() if is_leftover(e.place)]
+
+    def _superseded(self) -> Sequence[Place]:
         newest = self._newest_by_step()
         kept = newest if self.keep is None else newest[-self.keep :]
-        return [entry for entry in self._entries() if is_complete(entry.place) and entry not in kept]
+        return [e.place for e in self._entries() if is_complete(e.place) and e not in kept]
 
-    def _delete(self, entries: Sequence[_Entry]) -> None:
-        for entry in entries:
+    def _delete(self, places: Sequence[Place], how: Callable[[Place], None]) -> None:
+        for place in places:
             try:
-                delete(entry.place)
+                how(place)
             except OSError as error:
-                logger.warning("checkpoint %s could not be deleted: %s", entry.place.url, describe(error))
+                logger.warning("checkpoint %s could not be deleted: %s", place.url, describe(error))
 
 
 def _meta(place: Place, marker: dict[str, Any]) -> CheckpointMeta:
@@ -294,19 +302,3 @@ def _described(meta: CheckpointMeta, root: str) -> dict[str, Any]:
         problem = f"metrics are no numbers, or extra is not JSON: {error}"
         raise CheckpointError(root, problem) from error
     return described
-
-
-@contextlib.contextmanager
-def _writing(place: Place) -> Iterator[None]:
-    try:
-        yield
-    except (OSError, RuntimeError) as error:
-        raise CheckpointError(place.url, f"could not be written: {describe(_root_cause(error))}") from error
-
-
-def _root_cause(error: BaseException) -> BaseException:
-    """The storage's own error, where torch put one of its own in front of it."""
-    first: BaseException | None = error
-    while first is not None and not isinstance(first, OSError):
-        first = first.__cause__ or first.__context__
-    return first or error

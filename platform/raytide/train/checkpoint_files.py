@@ -22,7 +22,9 @@ from __future__ import annotations
 import contextlib
 import json
 import pickle
+import uuid
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -38,6 +40,9 @@ from raytide.train.checkpoint_place import PARTIAL, CheckpointError, Place, desc
 FORMAT = 1
 MARKER = "complete.json"
 SKELETON = "skeleton.pickle"
+ASIDE = ".deleted-"
+"""Begins the names of directories that are being deleted."""
+
 DATA_FILES = (SKELETON, "__0_0.distcp", ".metadata")
 
 _OURS = frozenset({*DATA_FILES, *(name + PARTIAL for name in (SKELETON, ".metadata", MARKER))})
@@ -51,6 +56,26 @@ def is_complete(place: Place) -> bool:
 def is_leftover(place: Place) -> bool:
     """The remains of a write that was cut off; never true of a directory with files of others in it."""
     return not is_complete(place) and _OURS.issuperset(place.names())
+
+
+def delete_leftover(place: Place) -> None:
+    """Delete the remains of a write, unless its writer turns out to live and to have completed it just now.
+
+    A local directory is moved away first, so that a writer which goes on finds it gone and fails. Filesystems
+    that cannot do that in one piece rely on there being one writer at a time.
+    """
+    if not place.is_local:
+        delete(place)
+        return
+    aside = Path(place.path).with_name(f"{ASIDE}{uuid.uuid4().hex}")
+    try:
+        Path(place.path).rename(aside)
+    except FileNotFoundError:
+        return
+    if (aside / MARKER).exists():
+        aside.rename(place.path)
+    else:
+        delete(Place(place.fs, str(aside)))
 
 
 def sizes(place: Place) -> dict[str, int]:

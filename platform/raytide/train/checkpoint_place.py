@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -104,3 +106,20 @@ class Place:
 def describe(error: BaseException) -> str:
     """Kind and text of an error, in one line."""
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
+
+
+@contextlib.contextmanager
+def writing(place: Place) -> Iterator[None]:
+    """Turn the errors of storage into a :class:`CheckpointError` that names ``place`` and the cause."""
+    try:
+        yield
+    except (OSError, RuntimeError) as error:
+        raise CheckpointError(place.url, f"could not be written: {describe(_root_cause(error))}") from error
+
+
+def _root_cause(error: BaseException) -> BaseException:
+    """The storage's own error, where torch put one of its own in front of it."""
+    first: BaseException | None = error
+    while first is not None and not isinstance(first, OSError):
+        first = first.__cause__ or first.__context__
+    return first or error

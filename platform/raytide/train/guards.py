@@ -28,7 +28,8 @@ def guard_optimizer(optimizer: Optimizer, gate: Gate) -> None:
     """Route ``optimizer.step`` through the gate."""
     inner = optimizer.step
 
-    @functools.wraps(inner.__func__)  # type: ignore[attr-defined]  # a bound method has it
+    # A scheduler made before prepare() has replaced the bound method by a function.
+    @functools.wraps(getattr(inner, "__func__", inner))
     def step(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
         # The schedulers of torch look at this to warn about a wrong order of calls.
         self._opt_called = True  # type: ignore[attr-defined]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import torch
@@ -61,6 +61,10 @@ class SessionSpec:
     virtual_shards: int = 0
     trace_path: str = ""
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+
+    def on(self, device: torch.device) -> SessionSpec:
+        """The same part on another device."""
+        return replace(self, device=device)
 
 
 def plain_metrics(metrics: Mapping[str, Any]) -> dict[str, float]:

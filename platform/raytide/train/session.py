@@ -93,7 +93,7 @@ class Session:
         self._eval_loaders: dict[tuple[int, BatchOptions], tuple[Any, IndexLoader]] = {}
         self._rehearsed = False
         self._indices: list[int] = []
-        self._reports = 0
+        self._reports = (-1, 0)
         self._metrics: dict[str, float] = {}
 
     def activate(self) -> None:
@@ -392,8 +392,9 @@ class Session:
         plain = plain_metrics(metrics)
         self._metrics = plain
         at = self.engine.position
-        self._outbox.report(Report(at.step, at.epoch, self._reports, self.rank, plain))
-        self._reports += 1
+        # Numbered within the step, so that ranks (and a repetition after a failure) mean the same report.
+        self._reports = (at.step, self._reports[1] + 1 if self._reports[0] == at.step else 0)
+        self._outbox.report(Report(at.step, at.epoch, self._reports[1], self.rank, plain))
         if checkpoint and self.rank == 0 and not self.engine.lost:
             self._save("", at)
 

@@ -67,7 +67,10 @@ class StepEngine:
         self._ballot: Tensor | None = None
         self._ballot_work: Work | None = None
         self._durations_s: deque[float] = deque(maxlen=16)
+        self._samples: deque[int] = deque(maxlen=16)
+        self._usual_step_s = 0.0
         self._last_commit_s = 0.0
+        self._steady = False
         self._waited_s = 0.0
         self._step_started_s = 0.0
 
@@ -193,8 +196,10 @@ class StepEngine:
         before, self.position = self.position, self._after
         self._committed = True
         now_s = time.perf_counter()
-        if self._last_commit_s and pause_s == 0.0:
+        if self._last_commit_s and self._steady:
             self._durations_s.append(now_s - self._last_commit_s)
+            self._samples.append(self.position.cursor - before.cursor)
+        self._steady = True
         self._last_commit_s = now_s
         self.on_commit(before, self.position)
         return True
@@ -202,9 +207,21 @@ class StepEngine:
     def pause_s(self) -> float:
         """Time since the last applied step beyond what a step usually takes, first step of a generation only."""
         member = self._membership.member
-        if not self._last_commit_s or member.applied != member.joined_at or not self._durations_s:
+        if not self._last_commit_s or member.applied != member.joined_at:
             return 0.0
-        return max(0.0, time.perf_counter() - self._last_commit_s - statistics.median(self._durations_s))
+        return max(0.0, time.perf_counter() - self._last_commit_s - self._usual_step_s)
+
+    @property
+    def step_s(self) -> float:
+        """Seconds from one applied step to the next in this generation, 0 while unknown."""
+        durations_s = list(self._durations_s)
+        return statistics.median(durations_s) if durations_s else 0.0
+
+    @property
+    def samples_per_s(self) -> float:
+        """Samples of the whole job per second, over the last steps of this generation."""
+        durations_s, samples = list(self._durations_s), list(self._samples)
+        return sum(samples) / sum(durations_s) if durations_s else 0.0
 
     # --- the gate of guarded calls -----------------------------------------------------------
 
@@ -248,6 +265,10 @@ class StepEngine:
             moved: This replica's state was replaced by a member's, at ``position``.
             position: Where that member stands.
         """
+        self._usual_step_s = self.step_s or self._usual_step_s
+        self._durations_s.clear()
+        self._samples.clear()
+        self._steady = False
         if not generation.planned:
             for reducer in self.reducers:
                 reducer.renew()

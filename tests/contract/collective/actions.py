@@ -92,7 +92,7 @@ def failing(state: State, name: str, buffer: str = "", value: float = 1.0) -> tu
 def failing_while(
     state: State, name: str, delay_s: float, call: Callable[..., Any], *arguments: Any
 ) -> tuple[CollectiveError, float, Any]:
-    """As ``failing``, while another thread runs ``call``: error, seconds after the call, the call's result."""
+    """As ``failing``, while another thread calls: the error, seconds after the call, the call's result."""
     called: list[Any] = []
 
     def other() -> None:

@@ -83,7 +83,8 @@ def resize(state: State, old: str, spec: GroupSpec | None) -> tuple[int, float]:
     """Action: reduces without a pause over the old group until all members are ready for the new one.
 
     Returns:
-        Steps done meanwhile, and the longest time between two steps, in seconds.
+        Steps done meanwhile, and the longest time between two steps, in seconds; the first step over the
+        new group counts.
     """
     group, opened = state.groups.pop(old), _Opening(spec)
     steps, longest_s, before_s = 0, 0.0, time.monotonic()
@@ -98,6 +99,7 @@ def resize(state: State, old: str, spec: GroupSpec | None) -> tuple[int, float]:
     if spec is not None:
         state.groups[spec.name] = opened.group()
         actions.reduce_once(state, spec.name, 1.0)
+        longest_s = max(longest_s, time.monotonic() - before_s)
     group.close()
     return steps, longest_s
 

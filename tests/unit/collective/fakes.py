@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from torch import Tensor
+
 from raytide.collective.spec import ReduceOp
 from raytide.collective.transport import Finished, Handle
-from torch import Tensor
 
 
 class FakeStore:

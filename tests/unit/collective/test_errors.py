@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 
 import pytest
+
 from raytide import collective
 from raytide.collective import CollectiveError
 from raytide.errors import RaytideError
@@ -16,12 +17,12 @@ KINDS = [
 ]
 
 
-def test_every_kind_is_listed():
+def test_every_kind_is_listed() -> None:
     assert len(KINDS) == 10
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_an_error_survives_pickling_with_its_story(kind: type[CollectiveError]):
+def test_an_error_survives_pickling_with_its_story(kind: type[CollectiveError]) -> None:
     error = kind("job/7", "all_reduce #12 float32[4]", 3, 1.25, "rank 2 is gone")
     copy = pickle.loads(pickle.dumps(error))
     assert type(copy) is kind
@@ -30,7 +31,7 @@ def test_an_error_survives_pickling_with_its_story(kind: type[CollectiveError]):
     assert (copy.group, copy.operation, copy.rank, copy.seconds, copy.detail) == error.args
 
 
-def test_the_message_names_group_rank_operation_and_seconds():
+def test_the_message_names_group_rank_operation_and_seconds() -> None:
     error = CollectiveError("job/7", "all_reduce #12 float32[4]", 3, 1.25, "rank 2 is gone")
     expected = "group job/7, rank 3: all_reduce #12 float32[4] failed after 1.250 s: rank 2 is gone"
     assert str(error) == expected

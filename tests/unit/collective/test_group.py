@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+
 from raytide.collective import (
     CollectiveAborted,
     CollectiveTimeout,
@@ -28,7 +29,7 @@ def lose(_polls: int) -> bool:
     raise TransportFailure(PeerLost, "Connection closed by peer")
 
 
-def test_a_fast_operation_costs_one_poll():
+def test_a_fast_operation_costs_one_poll() -> None:
     handle = ScriptedHandle(lambda polls: True)
     work = group_over(FakeTransport(handle)).all_reduce(TENSOR)
     work.wait()
@@ -37,7 +38,7 @@ def test_a_fast_operation_costs_one_poll():
     assert work.done()
 
 
-def test_a_slow_operation_shows_while_it_is_awaited():
+def test_a_slow_operation_shows_while_it_is_awaited() -> None:
     seen: list[str | None] = []
 
     def script(polls: int) -> bool:
@@ -51,7 +52,7 @@ def test_a_slow_operation_shows_while_it_is_awaited():
     assert group.waiting_for is None
 
 
-def test_a_callers_own_limit_does_not_end_the_group():
+def test_a_callers_own_limit_does_not_end_the_group() -> None:
     transport = FakeTransport(ScriptedHandle(lambda polls: polls == 2))
     group = group_over(transport)
     work = group.all_reduce(TENSOR)
@@ -62,7 +63,7 @@ def test_a_callers_own_limit_does_not_end_the_group():
     assert transport.ended == []
 
 
-def test_the_operations_limit_ends_the_group():
+def test_the_operations_limit_ends_the_group() -> None:
     transport = FakeTransport(ScriptedHandle(lambda polls: False))
     group = group_over(transport, timeout_s=1e-9)
     with pytest.raises(CollectiveTimeout, match="limit of 1e-09 s"):
@@ -72,14 +73,14 @@ def test_the_operations_limit_ends_the_group():
     assert transport.ended == ["abandon"]
 
 
-def test_a_transports_failure_is_told_with_the_operation():
+def test_a_transports_failure_is_told_with_the_operation() -> None:
     group = group_over(FakeTransport(ScriptedHandle(lose)))
     group.broadcast(torch.ones(2, 2, dtype=torch.int64), 0)
     with pytest.raises(PeerLost, match=r"group job/1, rank 1: all_reduce #2 float32\[3\] failed after"):
         group.all_reduce(TENSOR).wait()
 
 
-def test_an_abort_reaches_a_wait_and_every_later_call():
+def test_an_abort_reaches_a_wait_and_every_later_call() -> None:
     def script(polls: int) -> bool:
         group.abort("first")
         return False
@@ -97,7 +98,7 @@ def test_an_abort_reaches_a_wait_and_every_later_call():
     assert transport.ended == ["abandon"]
 
 
-def test_what_looks_complete_after_an_abort_is_no_result():
+def test_what_looks_complete_after_an_abort_is_no_result() -> None:
     def script(polls: int) -> bool:
         group.abort("its kernels end at once")
         return True
@@ -107,7 +108,7 @@ def test_what_looks_complete_after_an_abort_is_no_result():
         group.all_reduce(TENSOR).wait()
 
 
-def test_a_closed_group_refuses_operations_but_ends_its_own():
+def test_a_closed_group_refuses_operations_but_ends_its_own() -> None:
     transport = FakeTransport(ScriptedHandle(lambda polls: True))
     group = group_over(transport)
     work = group.all_reduce(TENSOR)
@@ -118,7 +119,7 @@ def test_a_closed_group_refuses_operations_but_ends_its_own():
     assert transport.ended == ["release"]
 
 
-def test_only_started_operations_are_counted():
+def test_only_started_operations_are_counted() -> None:
     group = group_over(FakeTransport())
     assert group.last_operation is None
     with pytest.raises(InvalidOperation):
@@ -129,7 +130,7 @@ def test_only_started_operations_are_counted():
     assert group.last_operation == "all_gather #1 float32[3]"
 
 
-def test_a_failure_of_the_control_group_is_the_groups_own():
+def test_a_failure_of_the_control_group_is_the_groups_own() -> None:
     spec = GroupSpec("job/1", 0, 2, StoreAddress("localhost", 4000))
     control = Group(spec, FakeTransport(ScriptedHandle(lose)))
     big = FakeTransport()

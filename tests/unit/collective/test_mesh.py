@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import math
 import socket
 import threading
+import time
 
 import pytest
+
 from raytide.collective.lifeline import Lifeline
 from raytide.collective.mesh import Doorbell, PeerWentAway
 
+LIMIT_AT = time.monotonic() + 3600.0
 
-def test_every_member_is_connected_to_every_other():
+
+def test_every_member_is_connected_to_every_other() -> None:
     bells = [Doorbell("127.0.0.1", "job/1", 3) for _ in range(3)]
     addresses = [bell.address for bell in bells]
     lines: dict[int, Lifeline] = {}
 
     def run(rank: int) -> None:
-        lines[rank] = bells[rank].connect(rank, addresses, math.inf, threading.Event())
+        lines[rank] = bells[rank].connect(rank, addresses, LIMIT_AT, threading.Event())
 
     threads = [threading.Thread(target=run, args=(rank,)) for rank in range(3)]
     for thread in threads:
@@ -34,16 +37,16 @@ def test_every_member_is_connected_to_every_other():
         bell.close()
 
 
-def test_a_member_that_went_away_is_named():
+def test_a_member_that_went_away_is_named() -> None:
     gone = Doorbell("127.0.0.1", "job/1", 2)
     bell = Doorbell("127.0.0.1", "job/1", 2)
     gone.close()
     with pytest.raises(PeerWentAway, match="rank 0 does not answer"):
-        bell.connect(1, [gone.address, bell.address], math.inf, threading.Event())
+        bell.connect(1, [gone.address, bell.address], LIMIT_AT, threading.Event())
     bell.close()
 
 
-def test_a_stranger_is_turned_away():
+def test_a_stranger_is_turned_away() -> None:
     bell = Doorbell("127.0.0.1", "job/1", 2)
     host, _, port = bell.address.rpartition(":")
     with socket.create_connection((host, int(port))) as stranger:
@@ -51,5 +54,5 @@ def test_a_stranger_is_turned_away():
         stop = threading.Event()
         threading.Timer(0.1, stop.set).start()
         with pytest.raises(PeerWentAway, match=r"ranks \[1\] do not answer"):
-            bell.connect(0, [bell.address, ""], math.inf, stop)
+            bell.connect(0, [bell.address, ""], LIMIT_AT, stop)
     bell.close()

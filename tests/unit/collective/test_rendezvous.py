@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
+
 from raytide.collective import GroupSpec, StoreAddress
 from raytide.collective.rendezvous import Refused, addresses, announce, wait_for_all
 from unit.collective.fakes import FakeStore
@@ -14,7 +15,7 @@ def spec(rank: int, world_size: int, backend: str = "gloo") -> GroupSpec:
     return GroupSpec("job/1", rank, world_size, StoreAddress("localhost", 4000), backend=backend)
 
 
-def test_all_are_there_once_all_have_announced_themselves():
+def test_all_are_there_once_all_have_announced_themselves() -> None:
     store, missing = FakeStore(), [0, 1]
     announce(store, spec(0, 2), "a:1")
     announce(store, spec(1, 2), "b:2")
@@ -23,7 +24,7 @@ def test_all_are_there_once_all_have_announced_themselves():
     assert addresses(store, 2) == ["a:1", "b:2"]
 
 
-def test_the_missing_are_known_when_the_wait_is_given_up():
+def test_the_missing_are_known_when_the_wait_is_given_up() -> None:
     store, missing, stop = FakeStore(), [0, 1, 2], threading.Event()
     announce(store, spec(1, 3), "b:2")
     check = store.check
@@ -37,7 +38,7 @@ def test_the_missing_are_known_when_the_wait_is_given_up():
     assert missing == [0, 2]
 
 
-def test_a_name_is_refused_the_second_time():
+def test_a_name_is_refused_the_second_time() -> None:
     store = FakeStore()
     announce(store, spec(0, 2), "a:1")
     with pytest.raises(Refused, match="used before"):
@@ -45,7 +46,7 @@ def test_a_name_is_refused_the_second_time():
 
 
 @pytest.mark.parametrize("other", [spec(1, 3), spec(1, 2, "nccl")])
-def test_members_must_agree_about_the_group(other: GroupSpec):
+def test_members_must_agree_about_the_group(other: GroupSpec) -> None:
     store = FakeStore()
     announce(store, spec(0, 2), "a:1")
     with pytest.raises(Refused, match="this member expects"):

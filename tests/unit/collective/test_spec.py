@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from raytide.collective import GroupSpec, StoreAddress
 from raytide.errors import ConfigError
 
 STORE = StoreAddress("127.0.0.1", 4000)
 
 
-def test_a_spec_has_short_limits_by_default():
+def test_a_spec_has_short_limits_by_default() -> None:
     spec = GroupSpec("job/1", 0, 2, STORE)
     assert (spec.backend, spec.timeout_s, spec.connect_timeout_s, spec.host) == ("gloo", 30.0, 30.0, None)
 
@@ -29,7 +30,7 @@ def test_a_spec_has_short_limits_by_default():
         ({"connect_timeout_s": float("nan")}, "GroupSpec.connect_timeout_s", "is nan"),
     ],
 )
-def test_a_bad_spec_names_the_field(change: dict[str, Any], field: str, text: str):
+def test_a_bad_spec_names_the_field(change: dict[str, Any], field: str, text: str) -> None:
     good: dict[str, Any] = {"name": "job/1", "rank": 0, "world_size": 2, "store": STORE}
     with pytest.raises(ConfigError) as caught:
         GroupSpec(**(good | change))
@@ -38,6 +39,6 @@ def test_a_bad_spec_names_the_field(change: dict[str, Any], field: str, text: st
 
 
 @pytest.mark.parametrize(("host", "port"), [("", 4000), ("localhost", 0), ("localhost", 65536)])
-def test_a_bad_store_address_is_refused(host: str, port: int):
+def test_a_bad_store_address_is_refused(host: str, port: int) -> None:
     with pytest.raises(ConfigError):
         StoreAddress(host, port)

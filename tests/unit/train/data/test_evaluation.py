@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from raytide.train.data.evaluation import (
@@ -19,6 +19,7 @@ def assignments(num_batches, progress, members):
     return {member: eval_assignment(num_batches, progress, members, member) for member in members}
 
 
+@settings(deadline=None)
 @given(numbers=st.sets(st.integers(0, 60)), finished=st.booleans())
 def test_progress_keeps_its_numbers(numbers, finished):
     progress = EvalProgress.of(numbers, finished=finished)
@@ -69,6 +70,7 @@ def test_a_stranger_gets_nothing():
     assert eval_assignment(4, {}, ("a",), "b") == ()
 
 
+@settings(deadline=None)
 @given(num_batches=st.integers(0, 25), num_members=st.integers(1, 6), data=st.data())
 def test_any_failures_leave_every_batch_evaluated_once(num_batches, num_members, data):
     """Members consume in any interleaving and die at any time; survivors re-split each time."""
@@ -92,6 +94,7 @@ def test_any_failures_leave_every_batch_evaluated_once(num_batches, num_members,
     assert set(lost_batches(num_batches, progress, members)) == missing
 
 
+@settings(deadline=None)
 @given(num_batches=st.integers(0, 30), data=st.data())
 def test_a_re_split_gives_each_missing_batch_to_one_unfinished_member(num_batches, data):
     members = ["a", "b", "c", "d"]

@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils.data import Subset, TensorDataset, default_collate
 
@@ -52,6 +52,7 @@ def fetcher(dataset, **options):
     return Fetcher(dataset, LoaderOptions(**options))
 
 
+@settings(deadline=None)
 @given(cut=st.integers(0, 8), indices=st.permutations(range(8)))
 def test_augmentation_does_not_depend_on_the_split(cut, indices):
     load = fetcher(Augmented(), seed=3)
@@ -95,6 +96,7 @@ def test_sample_keys_are_the_recorded_ones():
     assert sample_keys(2**63, 7, [123456789]) == GOLDEN_BIG
 
 
+@settings(deadline=None)
 @given(seed=st.integers(0, 2**64 - 1), epoch=st.integers(0, 10**6))
 def test_sample_keys_do_not_collide_in_an_epoch(seed, epoch):
     assert len(set(sample_keys(seed, epoch, range(2000)))) == 2000

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from raytide.errors import ConfigError
@@ -128,12 +128,14 @@ def replay(history, num_shards=7):
         yield table
 
 
+@settings(deadline=None)
 @given(history=HISTORY)
 def test_a_checkpoint_gives_the_table_back(history):
     for table in replay(history):
         assert LeaseTable.from_dict(json.loads(json.dumps(table.to_dict()))) == table
 
 
+@settings(deadline=None)
 @given(history=HISTORY, world_size=st.integers(1, 9))
 def test_no_shard_is_held_twice_and_none_is_forgotten(history, world_size):
     for table in replay(history):
@@ -144,6 +146,7 @@ def test_no_shard_is_held_twice_and_none_is_forgotten(history, world_size):
         assert table.finished == (left == 0)
 
 
+@settings(deadline=None)
 @given(history=HISTORY)
 def test_updates_survive_a_sum_over_ranks(history):
     for table, (world_size, reads) in zip(replay(history), history, strict=False):

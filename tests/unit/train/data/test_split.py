@@ -3,7 +3,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from raytide.errors import ConfigError
@@ -29,6 +29,7 @@ def real(batches):
     return [batch for rank in batches for batch in rank if not batch.is_dummy]
 
 
+@settings(deadline=None)
 @given(cursor=st.integers(0, 10**6), count=st.integers(0, 1000), world_size=st.integers(1, 64))
 def test_shares_are_contiguous_and_nearly_equal(cursor, count, world_size):
     parts = shares(cursor, count, world_size)
@@ -41,6 +42,7 @@ def test_shares_are_contiguous_and_nearly_equal(cursor, count, world_size):
     assert max(sizes) - min(sizes) <= 1
 
 
+@settings(deadline=None)
 @given(size=st.integers(0, 500), limit=st.none() | st.integers(1, 64))
 def test_micro_batches_are_as_few_and_as_equal_as_the_limit_allows(size, limit):
     parts = micro_batches(Share(7, 7 + size), limit)
@@ -52,6 +54,7 @@ def test_micro_batches_are_as_few_and_as_equal_as_the_limit_allows(size, limit):
     assert limit is None or max(sizes) <= limit
 
 
+@settings(deadline=None)
 @given(
     length=st.integers(1, 300),
     size=st.integers(1, 70),
@@ -89,6 +92,7 @@ def test_an_epoch_uses_every_sample_once_under_any_history(length, size, limit, 
     assert step - 40 == steps_in_epoch(length, size, drop_last)
 
 
+@settings(deadline=None)
 @given(length=st.integers(1, 50), world_size=st.integers(1, 12), limit=st.none() | st.integers(1, 5))
 def test_weights_are_the_parts_of_the_global_batch(length, world_size, limit):
     step = {

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from raytide.errors import ConfigError, StateMismatch
@@ -40,6 +40,7 @@ def run_step(table, readers, world_size, batch):
     return [sample for samples, _ in reads for sample in samples], [update for _, update in reads]
 
 
+@settings(deadline=None)
 @given(
     lengths=st.lists(st.integers(0, 12), min_size=1, max_size=9),
     batch=st.integers(1, 20),

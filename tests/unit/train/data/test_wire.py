@@ -73,7 +73,7 @@ def test_batches_can_be_changed_in_place(ends):
         assert tensor.sum() == array.sum() == size
 
 
-@settings(max_examples=30)
+@settings(max_examples=30, deadline=None)
 @given(sizes=st.lists(st.integers(0, 40_000), max_size=6))
 def test_nested_content_of_any_size_arrives(sizes):
     ends = socket.socketpair()

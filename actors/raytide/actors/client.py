@@ -1,0 +1,196 @@
+"""A handle to a running job: every call goes to its master's actor."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import pandas as pd
+import ray
+from ray.actor import ActorHandle
+from ray.exceptions import GetTimeoutError, RayError, RayTaskError
+
+from raytide.actors.progress import Progress
+from raytide.actors.replica import NAMESPACE
+from raytide.actors.views import Event, JobView
+from raytide.elastic.effects import Answer
+from raytide.errors import JobFailed, LoopError, RaytideError, RequestRefused
+from raytide.train.checkpoint import Checkpoint
+from raytide.train.result import RequestCost, Result, resize_history
+
+POLL_S = 0.25
+VIEW_TIMEOUT_S = 60.0
+
+
+def unwrap(answer: Any, timeout_s: float | None) -> Any:
+    """The value of an actor call; raytide's own errors come out as themselves.
+
+    Raises:
+        RequestRefused: No answer within ``timeout_s``.
+    """
+    try:
+        return ray.get(answer, timeout=timeout_s)
+    except GetTimeoutError as error:
+        raise RequestRefused(f"the job's master gave no answer within {timeout_s} s") from error
+    except RayTaskError as error:
+        if isinstance(error.cause, RaytideError):
+            raise error.cause from None
+        raise
+
+
+def find_job(name: str) -> RayJobHandle:
+    """A handle to a job that runs on the connected cluster.
+
+    Raises:
+        RequestRefused: There is none of this name.
+    """
+    try:
+        master = ray.get_actor(f"master:{name}", namespace=NAMESPACE)
+    except ValueError as error:
+        known = ", ".join(list_jobs()) or "none"
+        raise RequestRefused(f"no job called {name!r} is running; running: {known}") from error
+    return RayJobHandle(name, master, "", ends_cluster=False)
+
+
+def list_jobs() -> list[str]:
+    """Names of the jobs on the connected cluster."""
+    actors = ray.util.list_named_actors(all_namespaces=True)
+    names = [a["name"] for a in actors if a["namespace"] == NAMESPACE]
+    return sorted(n.removeprefix("master:") for n in names if n.startswith("master:"))
+
+
+class RayJobHandle:
+    """A running job on Ray; see :class:`raytide.train.JobHandle`.
+
+    Args:
+        name: The job's name.
+        master: Its master's actor.
+        storage: Root of its checkpoints.
+        ends_cluster: The cluster was started for this job and ends with it.
+    """
+
+    def __init__(self, name: str, master: ActorHandle[Any], storage: str, *, ends_cluster: bool) -> None:
+        self._name = name
+        self._master = master
+        self._storage = storage
+        self._ends_cluster = ends_cluster
+
+    @property
+    def name(self) -> str:
+        """The job's name."""
+        return self._name
+
+    def view(self, since: int = 0) -> JobView:
+        """The job as it stands, with the events from number ``since`` on."""
+        view: JobView = unwrap(self._master.view.remote(since, owner=True), VIEW_TIMEOUT_S)
+        return view
+
+    # --- requests ----------------------------------------------------------------------------
+
+    def scale_out(self, count: int = 0, *, slots: Sequence[str] = ()) -> RequestCost:
+        """Add ``count`` replicas on free slots, or one on each node named in ``slots``."""
+        return self._request(self._master.scale_out, count, tuple(slots))
+
+    def scale_in(self, count: int = 0, *, ranks: Sequence[int] = ()) -> RequestCost:
+        """Take out the ``count`` last replicas, or those of ``ranks``."""
+        return self._request(self._master.scale_in, count, tuple(ranks))
+
+    def migrate(self, rank: int, slot: str = "") -> RequestCost:
+        """Move the replica of ``rank`` to a free slot of the node named ``slot`` (any node if empty)."""
+        return self._request(self._master.migrate, rank, slot)
+
+    def profile(self, least: int, most: int, *, window_s: float = 3.0) -> pd.DataFrame:
+        """Throughput at each size from ``most`` down to ``least``, from this one run."""
+        profiles = unwrap(self._master.profile.remote(_new_request(), least, most, window_s), None)
+        return pd.DataFrame([asdict(profile) for profile in profiles])
+
+    def checkpoint(self) -> RequestCost:
+        """Write a checkpoint beside training."""
+        return self._request(self._master.checkpoint)
+
+    def suspend(self) -> RequestCost:
+        """Save the state and give back every slot."""
+        return self._request(self._master.suspend)
+
+    def resume(self, count: int = 0) -> RequestCost:
+        """Go on after :meth:`suspend`."""
+        return self._request(self._master.resume, count)
+
+    def stop(self) -> RequestCost:
+        """End the job at its next boundary, with a checkpoint."""
+        return self._request(self._master.stop)
+
+    def _request(self, method: Any, *arguments: object) -> RequestCost:
+        answer: Answer = unwrap(method.remote(_new_request(), *arguments), None)
+        return RequestCost(
+            answer.world_size,
+            answer.generation,
+            answer.cost.pause_s,
+            answer.cost.transfer_s,
+            answer.cost.bytes_moved,
+            answer.prepare_s,
+            answer.total_s,
+            answer.path,
+        )
+
+    # --- the end -----------------------------------------------------------------------------
+
+    def result(self, *, progress: bool = False, timeout_s: float | None = None) -> Result:
+        """Wait for the end of the job.
+
+        Raises:
+            JobFailed: It failed.
+            TimeoutError: It did not end within ``timeout_s``.
+        """
+        deadline_s = time.monotonic() + timeout_s if timeout_s is not None else float("inf")
+        events: list[Event] = []
+        with Progress(self._name, shown=progress) as shown:
+            while True:
+                view = self.view(len(events))
+                events += view.events
+                shown.update(view)
+                if view.ended:
+                    break
+                if time.monotonic() > deadline_s:
+                    raise TimeoutError(f"job {self._name} is {view.phase} at step {view.step} after {timeout_s} s")
+                time.sleep(POLL_S)
+        if view.phase == "failed":
+            raise self._failure(view)
+        return self._result(view, events)
+
+    def _failure(self, view: JobView) -> JobFailed:
+        head, _, traceback_text = view.error.partition("\n")
+        if head.startswith("the training loop raised on rank "):
+            return LoopError(self._name, int(head.rsplit(" ", 1)[1]), traceback_text)
+        return JobFailed(f"job {self._name} failed: {view.error}")
+
+    def _result(self, view: JobView, events: list[Event]) -> Result:
+        rows = unwrap(self._master.metrics.remote(), VIEW_TIMEOUT_S)
+        plain = [asdict(event) for event in events]
+        return Result(
+            job=self._name,
+            status=view.phase,
+            metrics=dict(view.metrics),
+            metrics_dataframe=pd.DataFrame(rows),
+            checkpoint=Checkpoint(view.checkpoint) if view.checkpoint else None,
+            resizes=resize_history(plain),
+            events=pd.DataFrame(plain, columns=["number", "time_s", "kind", "text", "data"]),
+        )
+
+    def close(self) -> None:
+        """Forget the master, and end the cluster that was started for this job."""
+        if not ray.is_initialized():
+            return
+        try:
+            ray.kill(self._master, no_restart=True)
+        except (RayError, ValueError):
+            pass  # it is gone already, which is what was wanted
+        if self._ends_cluster:
+            ray.shutdown()
+
+
+def _new_request() -> str:
+    return f"q-{uuid.uuid4().hex[:12]}"

@@ -1,0 +1,209 @@
+"""The processes of one job: reserved, started, watched and ended.
+
+Names make it repeatable: a restarted master finds the hosts and reservations of the one before.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import ray
+from ray.actor import ActorHandle
+from ray.exceptions import ActorUnavailableError, RayActorError, RayError, RayTaskError
+from ray.util.placement_group import PlacementGroup
+
+from raytide.actors.replica import NAMESPACE, Assignment
+from raytide.actors.slots import NodeView, choose_slots, cluster_view, group_name, release, reserve, sweep
+from raytide.actors.standby import Host, StandbyPool, end_host, start_host
+from raytide.elastic.messages import Died, FromReplica, LoopRaised, ToReplica
+from raytide.elastic.model import ReplicaId, Slot
+from raytide.errors import RequestRefused
+
+logger = logging.getLogger(__name__)
+
+EXIT_GRACE_S = 20.0
+"""A released replica finishes its step and its checkpoint within this, or is killed."""
+
+_UNREACHABLE_RETRY_S = 0.2
+
+
+class Hosts:
+    """Hosts of one job.
+
+    Args:
+        job: Its name.
+        resources: Ray resources of one slot.
+        say: Gives a message on behalf of a replica to the master.
+    """
+
+    def __init__(
+        self, job: str, resources: dict[str, float], say: Callable[[ReplicaId, FromReplica], None]
+    ) -> None:
+        self._job = job
+        self._resources = resources
+        self._say = say
+        self._lock = threading.RLock()
+        self._hosts: dict[ReplicaId, Host] = {}
+        self._reserved: dict[Slot, PlacementGroup] = {}
+        self._standbys = StandbyPool()
+        self._standby_number = 0
+        self._closed = False
+
+    # --- slots -------------------------------------------------------------------------------
+
+    def nodes(self) -> tuple[NodeView, ...]:
+        """The cluster's nodes; slots of standbys count as free."""
+        with self._lock:
+            warm = [slot.node for slot in self._standbys.slots()]
+        return tuple(
+            NodeView(v.node, v.name, v.total, v.free + warm.count(v.node)) for v in cluster_view(self._resources)
+        )
+
+    def held(self) -> list[Slot]:
+        """Slots this job holds."""
+        with self._lock:
+            return [*(host.slot for host in self._hosts.values()), *self._reserved]
+
+    def find(self, count: int, *, node: str | None = None) -> tuple[Slot, ...]:
+        """Reserve up to ``count`` free slots, warm ones first; on ``node`` only, if given."""
+        with self._lock:
+            warm = [s for s in self._standbys.slots() if node in (None, s.node)][:count]
+            views = [v for v in cluster_view(self._resources) if node in (None, v.node)]
+            held = [*self.held(), *self._standbys.slots()]
+            cold = choose_slots(count - len(warm), views, held)
+            self._reserved.update(reserve(cold, self._resources, self._job))
+        return (*warm, *cold)
+
+    def give_back(self, slots: Sequence[Slot]) -> None:
+        """Release those of ``slots`` that nothing was started on."""
+        with self._lock:
+            groups = [self._reserved.pop(slot) for slot in slots if slot in self._reserved]
+        for group in groups:
+            release(group)
+
+    # --- standbys ----------------------------------------------------------------------------
+
+    def keep_warm(self, count: int) -> None:
+        """Have ``count`` standbys, as far as there are free slots."""
+        with self._lock:
+            missing = count - len(self._standbys)
+            if missing <= 0 or self._closed:
+                return
+            slots = choose_slots(missing, cluster_view(self._resources), self.held())
+            try:
+                groups = reserve(slots, self._resources, self._job)
+            except RequestRefused as error:
+                logger.info("no standby: %s", error)
+                return
+            for slot, group in groups.items():
+                self._standby_number += 1
+                name = f"replica:{self._job}:standby{self._standby_number}"
+                self._standbys.add(start_host(slot, group, self._resources, name))
+
+    # --- hosts -------------------------------------------------------------------------------
+
+    def start(
+        self, replica: ReplicaId, slot: Slot, assignment: Assignment, master: ActorHandle[Any]
+    ) -> None:
+        """Start ``replica`` on ``slot``: on its standby, if there is one. Repeating it changes nothing."""
+        with self._lock:
+            if replica in self._hosts or self._closed:
+                return
+            host = self._standbys.claim(slot) or self._new_host(replica, slot)
+            self._hosts[replica] = host
+        assigned = host.actor.assign.remote(assignment, master)
+        self._watch(replica, host, assigned)
+
+    def _new_host(self, replica: ReplicaId, slot: Slot) -> Host:
+        group = self._reserved.pop(slot, None) or reserve([slot], self._resources, self._job)[slot]
+        return start_host(slot, group, self._resources, self._actor_name(replica))
+
+    def names(self) -> dict[ReplicaId, str]:
+        """Actor names of the hosts, for :meth:`readopt`."""
+        with self._lock:
+            return {replica: host.name for replica, host in self._hosts.items()}
+
+    def readopt(self, slots: dict[ReplicaId, Slot], names: dict[ReplicaId, str]) -> None:
+        """After a restart of the master: watch the running hosts again, and sweep what belongs to nobody."""
+        for replica, slot in slots.items():
+            try:
+                actor = ray.get_actor(names.get(replica, self._actor_name(replica)), namespace=NAMESPACE)
+                group = ray.util.get_placement_group(group_name(self._job, slot))
+            except ValueError:
+                continue  # never started, or dead: the master starts it or hears nothing of it
+            host = Host(names.get(replica, self._actor_name(replica)), slot, group, actor)
+            with self._lock:
+                self._hosts[replica] = host
+            self._watch(replica, host, None)
+        sweep(self._job, [host.slot for host in self._hosts.values()])
+
+    def _actor_name(self, replica: ReplicaId) -> str:
+        return f"replica:{self._job}:{replica}"
+
+    def _watch(self, replica: ReplicaId, host: Host, assigned: ray.ObjectRef[int] | None) -> None:
+        name = f"raytide-watch-{replica}"
+        threading.Thread(target=self._wait_exit, args=(replica, host, assigned), name=name, daemon=True).start()
+
+    def _wait_exit(self, replica: ReplicaId, host: Host, assigned: ray.ObjectRef[int] | None) -> None:
+        """Runs in a thread per replica: a killed process is known here within about 20 ms."""
+        while True:
+            try:
+                if assigned is not None:
+                    ray.get(assigned)
+                ray.get(host.actor.wait_exit.remote())
+                break
+            except ActorUnavailableError:
+                time.sleep(_UNREACHABLE_RETRY_S)  # not dead yet, as far as Ray knows
+            except RayTaskError as error:
+                self._say(replica, LoopRaised(str(error)))
+                break
+            except RayActorError as error:
+                self._say(replica, Died(_first_line(error)))
+                break
+        with self._lock:
+            mine = self._hosts.pop(replica, None)
+        if mine is not None:
+            end_host(mine)
+
+    def tell(self, replica: ReplicaId, message: ToReplica) -> None:
+        """Send a message; nothing is said if the replica is gone."""
+        host = self._hosts.get(replica)
+        if host is not None:
+            host.actor.deliver.remote(message)
+
+    def stop(self, replica: ReplicaId, *, kill: bool) -> None:
+        """End a replica: at once, or when it has listened to its release."""
+        if kill:
+            with self._lock:
+                host = self._hosts.pop(replica, None)
+            if host is not None:
+                end_host(host)
+            return
+        timer = threading.Timer(EXIT_GRACE_S, self.stop, args=(replica,), kwargs={"kill": True})
+        timer.daemon = True
+        timer.start()
+
+    def close(self, grace_s: float) -> None:
+        """End everything; released replicas have ``grace_s`` to leave by themselves."""
+        self._closed = True
+        deadline_s = time.monotonic() + grace_s
+        while self._hosts and time.monotonic() < deadline_s:
+            time.sleep(0.02)
+        with self._lock:
+            hosts, self._hosts = list(self._hosts.values()), {}
+            groups, self._reserved = list(self._reserved.values()), {}
+        for host in hosts:
+            end_host(host)
+        for group in groups:
+            release(group)
+        self._standbys.close()
+
+
+def _first_line(error: RayError) -> str:
+    text = str(error).strip()
+    wanted = [line for line in text.splitlines() if "exit" in line.lower() or "died" in line.lower()]
+    return (wanted or [text])[0].strip()[:300]

@@ -1,0 +1,126 @@
+"""Launching jobs on Ray: the cluster (an embedded one where none runs), the master, and its handle."""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import socket
+from typing import Any
+
+import ray
+from ray import cloudpickle
+from ray.actor import ActorHandle
+
+from raytide.actors.client import RayJobHandle, unwrap
+from raytide.actors.master import MasterActor
+from raytide.actors.replica import NAMESPACE
+from raytide.actors.spec import JobSpec
+from raytide.errors import ConfigError, RequestRefused
+from raytide.train.config import ScalingConfig
+from raytide.train.trainer import JobRequest
+
+START_TIMEOUT_S = 120.0
+OWNER_LEASE_S = 60.0
+PROBE_TIMEOUT_S = 1.0
+
+
+class RayLauncher:
+    """Starts jobs on the Ray cluster that is connected, found, or started for them."""
+
+    def __init__(self, *, start_delay_s: float = 0.0) -> None:
+        self._start_delay_s = start_delay_s
+
+    def launch(self, request: JobRequest) -> RayJobHandle:
+        """Start a job; returns when its replicas are starting.
+
+        Raises:
+            ConfigError: The loop cannot be pickled, or GPUs are asked for where there are none.
+            RequestRefused: There are not enough free slots, or the name is taken.
+        """
+        spec = JobSpec(
+            name=request.name,
+            loop=_pickled(request.loop, "the training loop"),
+            config=_pickled(request.config, "train_loop_config"),
+            scaling=request.scaling,
+            run=request.run,
+            storage=request.run.storage_for(request.name),
+            checkpoint=request.checkpoint,
+            owner_lease_s=OWNER_LEASE_S,
+            start_delay_s=self._start_delay_s,
+        )
+        embedded = ensure_cluster(request.scaling)
+        _check_resources(request.scaling)
+        master = _create_master(spec)
+        handle = RayJobHandle(spec.name, master, spec.storage, ends_cluster=embedded)
+        try:
+            unwrap(master.start.remote(), START_TIMEOUT_S)
+        except BaseException:
+            handle.close()
+            raise
+        return handle
+
+
+def _create_master(spec: JobSpec) -> ActorHandle[Any]:
+    try:
+        return MasterActor.options(name=f"master:{spec.name}", namespace=NAMESPACE, lifetime="detached").remote(spec)
+    except ValueError as error:
+        raise RequestRefused(f"a job called {spec.name!r} is already running: choose another name") from error
+
+
+def ensure_cluster(scaling: ScalingConfig) -> bool:
+    """Connect to a Ray cluster; returns True when one had to be started, which then ends with the job."""
+    if ray.is_initialized():
+        return False
+    options: dict[str, Any] = {"log_to_driver": True, "logging_level": logging.WARNING}
+    address = find_cluster()
+    if address is not None:
+        ray.init(address=address, **options)
+        return False
+    # Slots are logical without GPUs: a machine with two cores can hold four replicas, if not fast.
+    cpus = max(os.cpu_count() or 1, scaling.most * int(scaling.slot_resources.get("CPU", 0)))
+    ray.init(address="local", num_cpus=cpus, include_dashboard=False, **options)
+    return True
+
+
+def find_cluster() -> str | None:
+    """Address of the cluster to connect to: ``RAY_ADDRESS``, or the one started last on this machine.
+
+    A cluster that was killed leaves its address behind, and Ray tries it for minutes: it is probed first.
+    """
+    address = os.environ.get("RAY_ADDRESS")
+    if address:
+        return None if address == "local" else address
+    # Ray has no public call for the address that ``ray start`` leaves for ``address="auto"``.
+    known = ray._private.utils.read_ray_address()
+    if not known:
+        return None
+    host, _, port = known.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=PROBE_TIMEOUT_S).close()
+    except OSError:
+        return None
+    return str(known)
+
+
+def _check_resources(scaling: ScalingConfig) -> None:
+    if not scaling.use_gpu:
+        return
+    gpus = ray.cluster_resources().get("GPU", 0)
+    if gpus < scaling.least * scaling.slot_resources.get("GPU", 1.0):
+        raise ConfigError(
+            "ScalingConfig.use_gpu",
+            f"the cluster has {gpus:g} GPUs, and {scaling.least} replicas need one each",
+            "Add GPU nodes, or set use_gpu=False to train on CPUs",
+        )
+
+
+def _pickled(value: object, what: str) -> bytes:
+    try:
+        return bytes(cloudpickle.dumps(value))
+    except (TypeError, pickle.PicklingError, AttributeError) as error:
+        raise ConfigError(
+            f"ElasticTrainer({what})",
+            f"it cannot be sent to the replicas: {error}",
+            "Open files, locks and connections inside the loop, not outside",
+        ) from error

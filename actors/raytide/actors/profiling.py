@@ -1,0 +1,57 @@
+"""``profile``: throughput at every size of one running job.
+
+Starts at the largest size and walks down, because leaving costs a job next to nothing (EDL's order).
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from raytide.actors.views import Profile
+from raytide.errors import RequestRefused
+
+if TYPE_CHECKING:
+    from raytide.actors.master import JobMaster
+
+_POLL_S = 0.1
+_LIMIT_FACTOR = 20.0
+"""A size whose steps are too slow for its window gets this many windows before it is given up."""
+
+MIN_STEPS = 3
+
+
+def measure_profile(master: JobMaster, request: str, least: int, most: int, window_s: float) -> list[Profile]:
+    """Measure the sizes ``most`` down to ``least``; the job keeps the last one.
+
+    Raises:
+        RequestRefused: A size is outside the job's bounds, or no slot is free for it.
+    """
+    now = master.view().world_size
+    if not 1 <= least <= most:
+        raise RequestRefused(f"profile({least}, {most}): give 1 <= least <= most")
+    if most > now:
+        master.scale_out(f"{request}-out", most - now)
+    elif most < now:
+        master.scale_in(f"{request}-in", now - most)
+    profiles = []
+    for size in range(most, least - 1, -1):
+        if size < most:
+            master.scale_in(f"{request}-{size}", 1)
+        profiles.append(_measure(master, size, window_s))
+    return profiles
+
+
+def _measure(master: JobMaster, size: int, window_s: float) -> Profile:
+    started_s, first = time.monotonic(), master.view()
+    while True:
+        time.sleep(_POLL_S)
+        elapsed_s = time.monotonic() - started_s
+        view = master.view()
+        steps = view.step - first.step
+        if view.ended:
+            raise RequestRefused(f"the job {view.phase} while it was profiled at {size} replicas")
+        if elapsed_s >= window_s and steps >= MIN_STEPS and view.step_s > 0.0:
+            return Profile(size, view.step_s, view.samples_per_s, steps)
+        if elapsed_s > _LIMIT_FACTOR * window_s:
+            raise RequestRefused(f"{steps} steps in {elapsed_s:.0f} s at {size} replicas: use a longer window")

@@ -1,0 +1,96 @@
+"""What a master remembers for people: events, metrics, throughput; and its journal on disk."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import fsspec
+
+from raytide.actors.views import Event
+from raytide.elastic import journal
+from raytide.elastic.model import ReplicaId
+from raytide.elastic.state import JobState
+from raytide.train.services import Report
+
+@dataclass
+class Record:
+    """The log of one job.
+
+    Attributes:
+        events: Everything noted, oldest first.
+        reports: Rank 0's reports, by place in the program; a repeated one replaces the first.
+    """
+
+    events: list[Event] = field(default_factory=list)
+    reports: dict[tuple[int, int, int], Report] = field(default_factory=dict)
+
+    def note(self, kind: str, text: str, data: dict[str, Any]) -> None:
+        """Append an event."""
+        self.events.append(Event(len(self.events), time.time(), kind, text, data))
+
+    def take(self, report: Report) -> None:
+        """Keep the lowest rank's report of each place."""
+        key = (report.step, report.epoch, report.index)
+        known = self.reports.get(key)
+        if known is None or report.rank <= known.rank:
+            self.reports[key] = report
+
+    def metrics(self) -> dict[str, float]:
+        """The newest metrics."""
+        if not self.reports:
+            return {}
+        return dict(self.reports[max(self.reports)].metrics)
+
+    def rows(self) -> list[dict[str, float]]:
+        """All metrics, in the program's order."""
+        return [
+            {"step": r.step, "epoch": r.epoch, **r.metrics} for _, r in sorted(self.reports.items(), key=lambda i: i[0])
+        ]
+
+
+class JournalFile:
+    """The master's state on disk, replaced as a whole whenever something durable changed.
+
+    Args:
+        root: Folder (any fsspec URL) of the job.
+    """
+
+    def __init__(self, root: str) -> None:
+        self._path = f"{root.rstrip('/')}/journal.json"
+        self._files, self._local = fsspec.core.url_to_fs(self._path)
+        self._files.makedirs(self._files._parent(self._local), exist_ok=True)
+
+    def save(self, state: JobState, names: dict[ReplicaId, str], record: Record) -> None:
+        """Write everything; a reader sees the old or the new one, never a part."""
+        text = json.dumps(
+            {
+                "state": json.loads(journal.dumps(state)),
+                "hosts": names,
+                "events": [asdict(event) for event in record.events[-200:]],
+                "reports": [asdict(report) for report in list(record.reports.values())[-200:]],
+            },
+            default=str,
+        )
+        part = f"{self._local}.part"
+        with self._files.open(part, "w") as file:
+            file.write(text)
+        self._files.mv(part, self._local)
+
+    def load(self) -> tuple[JobState, dict[ReplicaId, str], Record] | None:
+        """What the last master wrote; None for a new job."""
+        if not self._files.exists(self._local):
+            return None
+        with self._files.open(self._local, "r") as file:
+            whole = json.loads(file.read())
+        record = Record([Event(**{**e, "number": i}) for i, e in enumerate(whole["events"])])
+        for report in whole["reports"]:
+            record.take(Report(**report))
+        return journal.loads(json.dumps(whole["state"])), whole["hosts"], record
+
+    def remove(self) -> None:
+        """The job is over: a new one of this name starts afresh."""
+        if self._files.exists(self._local):
+            self._files.rm(self._local)

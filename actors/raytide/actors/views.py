@@ -1,0 +1,78 @@
+"""What a master shows of its job: plain values for progress bars, command lines and tests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Event:
+    """One entry of a job's log.
+
+    Attributes:
+        number: Counts from 0; ask for what came after it.
+        time_s: Seconds since the epoch.
+    """
+
+    number: int
+    time_s: float
+    kind: str
+    text: str
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class MemberView:
+    """One replica, as shown to people. ``rank`` is -1 for one that is not a member."""
+
+    replica: str
+    rank: int
+    node: str
+    slot: int
+    place: str
+    step_busy_s: float
+    pid: int = 0
+
+
+@dataclass(frozen=True)
+class JobView:
+    """A job, as shown to people.
+
+    Attributes:
+        events: The log from the number asked for.
+        step_s: From one applied step to the next, over the last ones.
+        samples_per_s: Of the whole job, over the same steps.
+    """
+
+    name: str
+    phase: str
+    step: int
+    epoch: int
+    world_size: int
+    generation: int
+    least: int
+    most: int
+    step_s: float
+    samples_per_s: float
+    metrics: Mapping[str, float]
+    members: tuple[MemberView, ...]
+    events: tuple[Event, ...]
+    checkpoint: str
+    error: str
+
+    @property
+    def ended(self) -> bool:
+        """Whether the job is over."""
+        return self.phase in ("succeeded", "failed", "stopped")
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Throughput at one replica count, from :meth:`JobHandle.profile`."""
+
+    world_size: int
+    step_s: float
+    samples_per_s: float
+    steps: int
