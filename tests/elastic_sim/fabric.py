@@ -9,7 +9,6 @@ from elastic_sim.clock import Clock, ProtocolViolation
 
 if TYPE_CHECKING:
     from elastic_sim.process import Process
-
     from raytide.elastic.model import Generation
 
 MAIN = -1
@@ -71,7 +70,9 @@ class Fabric:
     # --- connecting --------------------------------------------------------------------------
 
     def groups_of(self, process: str, generation: Generation) -> list[Group]:
-        wanted: dict[int, tuple[str, ...]] = {i: t.participants() for i, t in generation.transfers_of(process)}
+        wanted: dict[int, tuple[str, ...]] = {
+            i: t.participants() for i, t in generation.transfers_of(process)
+        }
         if process in generation.members:
             wanted[MAIN] = generation.members
         found = []

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from elastic_sim.clock import ProtocolViolation
 from elastic_sim.fabric import MAIN, Handle
-
 from raytide.elastic.ballot import Outcome, fingerprint
 from raytide.elastic.effects import StartReplica
 from raytide.elastic.member import (
@@ -29,21 +28,29 @@ from raytide.elastic.model import Cost, Generation, Position
 if TYPE_CHECKING:
     from elastic_sim.world import World
 
+Call = tuple[int, int]
+"""A user collective: (step that began last, number of the call since then)."""
 Until = Callable[[], bool]
 Coroutine = Generator[Until, None, None]
 
 
-class LoopExit(Exception):  # noqa: N818
+class LoopExit(Exception):
     """The job needs this replica no more."""
 
 
 @dataclass(frozen=True)
 class Applied:
-    """One step in a replica's state: which, by which generation, and what the collectives before it gave."""
+    """One step in a replica's state.
+
+    Attributes:
+        step: Which.
+        generation: By which generation.
+        seen: User collectives after the step before, and what each of them gave.
+    """
 
     step: int
     generation: int
-    results: tuple[object, ...]
+    seen: tuple[object, ...]
 
 
 @dataclass(frozen=True)
@@ -52,8 +59,8 @@ class Snapshot:
 
     origin: str
     steps: tuple[Applied, ...] = ()
-    log: tuple[object, ...] = ()
-    mark: int = 0
+    results: dict[Call, int] = field(default_factory=dict)
+    collectives: int = 0
 
 
 class Process:
@@ -63,13 +70,14 @@ class Process:
         self.world, self.clock, self.fabric = world, world.clock, world.fabric
         self.name, self.slot = start.replica, start.slot
         self.initial = start.initial
-        self.state = world.checkpoints[start.checkpoint] if start.checkpoint else Snapshot(f"init {self.name}")
-        self.state = Snapshot(self.state.origin, self.state.steps)
-        self.member = Member(self.name, has_state=start.initial, applied=len(self.state.steps))
+        loaded = world.checkpoints[start.checkpoint] if start.checkpoint else Snapshot(f"init {self.name}")
+        self.origin, self.steps = loaded.origin, loaded.steps
+        self.results: dict[Call, int] = {}
+        self.member = Member(self.name, has_state=start.initial, applied=len(self.steps))
         self.alive, self.frozen, self.stopping = True, False, False
         self.unreachable, self.kill_on_wake = False, False
-        self.calls = self.mark = 0
-        self.mark_index = -1
+        self._begun, self._calls, self._attempted = len(self.steps) - 1, 0, False
+        self._body_generation: Generation | None = None
         self.waiting_for = ""
         self.raise_at_boundary = False
         self._deferred: list[Callable[[], None]] = []
@@ -130,7 +138,9 @@ class Process:
 
     def sleep(self, low_s: float, high_s: float) -> Coroutine:
         over: list[bool] = []
-        self.clock.after(self.clock.between(low_s, high_s), lambda: self.post(lambda: (over.append(True), self.poke())[1]))
+        self.clock.after(
+            self.clock.between(low_s, high_s), lambda: self.post(lambda: (over.append(True), self.poke())[1])
+        )
         yield lambda: bool(over)
 
     def _beat(self) -> None:
@@ -237,16 +247,26 @@ class Process:
 
     def _body(self, index: int) -> Coroutine:
         """What a user's loop does with one batch: some collectives before the step, some after it."""
-        if self.mark_index != index:
-            self.mark_index, self.mark = index, self.calls
-        self.calls = self.mark  # a step done again finds the results of its calls before it
+        self._body_generation, self._attempted = self.member.active, False
+        self._begun, self._calls = index, 0
+        self.results = {k: v for k, v in self.results.items() if k[0] == index - 1}
         if index % 5 == 2:
-            yield from self._user_collective(index, after_step=False)
+            yield from self._user_collective()
         generation = yield from self._call_point(boundary=False)
-        if generation is not None and not self.member.body_is_void(index, attempted=False):
+        if generation is not None and not self._void():
+            self._attempted = True
             yield from self._step(generation)
         if index % 4 == 3:
-            yield from self._user_collective(index, after_step=True)
+            yield from self._user_collective()
+
+    def _void(self) -> bool:
+        """This pass of the body has no effect and will be repeated; to be asked behind a call point.
+
+        Survivors of a failure stand in different bodies: one may have begun the next, which for the
+        others has not begun. So a recovery voids every body whose step nobody has applied.
+        """
+        recovered = self.member.active is not self._body_generation
+        return self.member.applied <= self._begun and (self._attempted or recovered)
 
     def _step(self, generation: Generation) -> Coroutine:
         member, applied, depth = self.member, self.member.applied, self.world.depth
@@ -265,75 +285,82 @@ class Process:
         self.carry_out(member.decide(outcome, Position(applied + outcome.depth + 1)))
         if member.broken or member.active is not generation:
             return
-        steps = (*self.state.steps, Applied(applied + 1, generation.number, self.state.log))
-        self.state = Snapshot(self.state.origin, steps)
-        self.calls = 0
+        seen = tuple(sorted(item for item in self.results.items() if item[0][0] == applied - 1))
+        self.steps = (*self.steps, Applied(applied + 1, generation.number, seen))
         self.carry_out(member.applied_step())
         self.world.applied(self, generation)
 
-    def _user_collective(self, index: int, *, after_step: bool) -> Coroutine:
+    def _user_collective(self) -> Coroutine:
+        key = (self._begun, self._calls)
+        self._calls += 1
         while True:
             generation = yield from self._call_point(boundary=False)
-            if generation is None:
-                return  # a newcomer again: inert until it parks
-            if self.member.body_is_void(index, attempted=after_step):
+            if generation is None or self._void():
                 return
-            if self.calls < len(self.state.log):
-                self.calls += 1
+            if key in self.results:
                 return
-            place = ("user", self.member.applied, self.calls)
-            handle = self.fabric.launch(self, (generation.number, MAIN), place, self.name)
+            handle = self.fabric.launch(self, (generation.number, MAIN), ("user", *key), self.name)
             yield from self._wait(handle, "user collective")
             if not handle.ok:
                 self.carry_out(self.member.failed(generation.number, "a user collective failed"))
             elif not self.member.broken and self.member.active is generation:
-                result = (generation.number, *place)
-                self.state = Snapshot(self.state.origin, self.state.steps, (*self.state.log, result))
-                self.member.collectives = len(self.state.log)
-                self.calls += 1
+                self.results[key] = generation.number
+                if not self.world.gathers:
+                    self.member.collectives = sum(k[0] == self.member.applied - 1 for k in self.results)
                 return
 
     def _adopt(self, generation: Generation) -> Coroutine:
         staged: Snapshot | None = None
         for index, transfer in generation.transfers_of(self.name):
             sends = transfer.source == self.name
-            key = (generation.number, index)
-            mark = self.mark if self.mark_index == self.member.applied else self.calls
-            sent = replace(self.state, mark=mark)
-            handle = self.fabric.launch(self, key, ("transfer",), sent if sends else None)
+            payload = self.snapshot() if sends else None
+            handle = self.fabric.launch(self, (generation.number, index), ("transfer",), payload)
             yield from self._wait(handle, "transfer")
             yield from self.sleep(0.0, 0.1)
             if not handle.ok:
                 self.carry_out(self.member.failed(generation.number, "a transfer failed"))
                 return
             staged = staged if sends else handle.result[transfer.source]
-        state = staged or self.state
+        if self.world.gathers and not generation.planned and self.name in generation.members:
+            handle = self.fabric.launch(self, (generation.number, MAIN), ("gather",), dict(self.results))
+            yield from self._wait(handle, "gather")
+            if not handle.ok:
+                self.carry_out(self.member.failed(generation.number, "a gather failed"))
+                return
+            for results in handle.result.values():
+                self.results = {**results, **self.results}
+        self._become_member(generation, staged)
+
+    def _become_member(self, generation: Generation, staged: Snapshot | None) -> None:
+        """In one go: nothing that arrives may come between the protocol's word and the state."""
         before = self.member.status()
-        effects = self.member.adopted(
-            generation, applied=len(state.steps), collectives=len(state.log), cost=Cost(bytes_moved=1)
-        )
+        applied = len((staged or self).steps)
+        collectives = staged.collectives if staged else self.member.collectives
+        cost = Cost(bytes_moved=1)
+        effects = self.member.adopted(generation, applied=applied, collectives=collectives, cost=cost)
         if not effects:
             return
         if staged is not None:
-            self._install(staged, had_state=before.adopted, applied=before.applied)
+            self._install(staged, had_state=before.adopted)
         self.carry_out(effects)
         self.world.adopted(self, generation)
 
-    def _install(self, staged: Snapshot, *, had_state: bool, applied: int) -> None:
-        if had_state and staged.steps[:applied] != self.state.steps:
-            raise ProtocolViolation(f"{self.name} would undo steps: {self.state} becomes {staged}")
-        if not had_state:
-            self.calls = self.mark = staged.mark  # it joins at a boundary
-            self.mark_index = len(staged.steps)
-        elif len(staged.steps) > applied:
-            self.calls = 0
-        self.state = staged
+    def _install(self, staged: Snapshot, *, had_state: bool) -> None:
+        if had_state and staged.steps[: len(self.steps)] != self.steps:
+            raise ProtocolViolation(f"{self.name} would undo steps: {self.steps} become {staged.steps}")
+        self.origin, self.steps = staged.origin, staged.steps
+        self.results = {**staged.results, **self.results}
+        if self._begun < len(self.steps) - 1:
+            self._begun, self._calls = len(self.steps) - 1, 0
+
+    def snapshot(self) -> Snapshot:
+        return Snapshot(self.origin, self.steps, dict(self.results), self.member.collectives)
 
     def _halt(self, action: HaltNow) -> Coroutine:
         member, path = self.member, ""
         assert member.active is not None
         if action.save and member.active.members[0] == self.name:
-            snapshot = self.state
+            snapshot = self.snapshot()
             yield from self.sleep(0.05, 0.3)
             if self.clock.chance(self.world.save_fails):
                 self.tell(SaveFailed(action.request, "disk full"))
@@ -344,7 +371,7 @@ class Process:
 
     def _save_if_asked(self) -> None:
         for save in self.member.take_saves():
-            snapshot, step = self.state, self.member.applied
+            snapshot, step = self.snapshot(), self.member.applied
 
             def written(request: str = save.request, snapshot: Snapshot = snapshot, step: int = step) -> None:
                 self.tell(Saved(request, self.world.save(snapshot), Position(step)))

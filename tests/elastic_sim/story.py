@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from elastic_sim.clock import ProtocolViolation
 from elastic_sim.fabric import MAIN
 from elastic_sim.world import LIMITS, World
-
 from raytide.elastic.messages import Checkpoint, Request, Resize, Resume, Stop, Suspend
 from raytide.elastic.model import Bounds
 from raytide.elastic.state import Phase
-
 
 ENDLESS = 1 << 40
 QUIET_S = 2.0
@@ -44,6 +42,8 @@ class Story:
     Attributes:
         steps: After how many the loop ends; 0 for a job that ends some time after everything has
             settled, so that nothing is left undone only because the job was over.
+        gathers: In a recovery members tell each other the results of user collectives; otherwise they
+            count them, and who has more of them is the source of a transfer.
     """
 
     seed: int
@@ -57,6 +57,7 @@ class Story:
     max_failures: int = 100
     max_user_errors: int = 1
     save_fails: float = 0.0
+    gathers: bool = True
 
 
 class Teller:
@@ -65,7 +66,12 @@ class Teller:
     def __init__(self, story: Story) -> None:
         self.story = story
         bounds = Bounds(
-            story.low, story.high, story.max_failures, story.max_user_errors, story.replace_lost, limits=LIMITS
+            story.low,
+            story.high,
+            story.max_failures,
+            story.max_user_errors,
+            story.replace_lost,
+            limits=LIMITS,
         )
         self.world = World(
             story.seed,
@@ -75,7 +81,7 @@ class Teller:
             step_s=0.05 if story.steps else 0.15,
             depth=story.depth,
         )
-        self.world.save_fails = story.save_fails
+        self.world.save_fails, self.world.gathers = story.save_fails, story.gathers
         self._count = 0
         for deed in story.deeds:
             if deed.phase is None:

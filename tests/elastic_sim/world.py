@@ -7,7 +7,6 @@ from collections.abc import Callable
 from elastic_sim.clock import Clock, ProtocolViolation
 from elastic_sim.fabric import Fabric
 from elastic_sim.process import Process, Snapshot
-
 from raytide.elastic.effects import Answer, Effect, EndJob, NeedSlots, Note, StartReplica, StopReplica, Tell
 from raytide.elastic.journal import dumps, loads
 from raytide.elastic.master import Event, From, Master, Restarted, SlotsFound, Start, Tick
@@ -15,9 +14,7 @@ from raytide.elastic.messages import Died, FromReplica, Heartbeat, Request, Resi
 from raytide.elastic.model import Bounds, Generation, Limits, Slot
 from raytide.elastic.state import JobState, Phase
 
-LIMITS = Limits(
-    heartbeat_s=0.2, suspect_s=1.5, connect_s=3.0, divergence_s=5.0, start_s=8.0, ask_again_s=0.5
-)
+LIMITS = Limits(heartbeat_s=0.2, suspect_s=1.5, connect_s=3.0, divergence_s=5.0, start_s=8.0, ask_again_s=0.5)
 SLOTS = tuple(Slot(f"n{i // 2}", i % 2) for i in range(10))
 
 
@@ -31,12 +28,19 @@ class World:
     """
 
     def __init__(
-        self, seed: int, replicas: int, bounds: Bounds, *, steps: int = 12, step_s: float = 0.05, depth: int = 0
+        self,
+        seed: int,
+        replicas: int,
+        bounds: Bounds,
+        *,
+        steps: int = 12,
+        step_s: float = 0.05,
+        depth: int = 0,
     ) -> None:
         self.clock, self.limits = Clock(seed), bounds.limits
         self.fabric = Fabric(self.clock)
         self.steps, self.step_s, self.depth = steps, step_s, depth
-        self.save_fails = 0.0
+        self.save_fails, self.gathers = 0.0, True
         self.processes: dict[str, Process] = {}
         self.known: set[str] = set()
         self.holders: dict[Slot, str] = {}
@@ -64,7 +68,9 @@ class World:
             if self.clock.chance(0.3):
                 self._late.append(event)
             return
-        if not isinstance(event, Tick) and not (isinstance(event, From) and isinstance(event.message, Heartbeat)):
+        if not isinstance(event, Tick) and not (
+            isinstance(event, From) and isinstance(event.message, Heartbeat)
+        ):
             self.clock.say("master", "<-", event)
         effects = self.master.handle(self.clock.now, event)
         self._look_at_phase()
@@ -236,7 +242,12 @@ class World:
 
     def _answered(self, answer: Answer) -> None:
         request, active = self.requests[answer.request], self.master.state.active
-        if isinstance(request, Resize) and not answer.error and active and set(request.remove) & set(active.members):
+        if (
+            isinstance(request, Resize)
+            and not answer.error
+            and active
+            and set(request.remove) & set(active.members)
+        ):
             raise ProtocolViolation(f"{answer} while {request.remove} are members of {active}")
         before = self.answers.setdefault(answer.request, answer)
         if before != answer:
@@ -258,12 +269,14 @@ class World:
 
     def applied(self, process: Process, generation: Generation) -> None:
         """A step was applied: its generation may do so, and everybody's states tell the same story."""
-        self.clock.say(process.name, "applied step", process.member.applied, "in generation", generation.number)
+        self.clock.say(
+            process.name, "applied step", process.member.applied, "in generation", generation.number
+        )
         self.applied_at.append(self.clock.now)
         bounds = self.master.state.bounds
         if generation.paused or not bounds.min_replicas <= generation.world_size <= bounds.max_replicas:
             raise ProtocolViolation(f"a step with {generation.world_size} replicas")
-        steps = [s.step for s in process.state.steps]
+        steps = [s.step for s in process.steps]
         if steps != list(range(1, len(steps) + 1)):
             raise ProtocolViolation(f"{process.name}: steps repeat or are missing: {steps}")
         self._check_lineage(process)
@@ -276,9 +289,11 @@ class World:
                 continue
             if not (other.member.has_state and other.member.active and process.member.active):
                 continue
-            short, long = sorted((process.state, other.state), key=lambda s: len(s.steps))
+            short, long = sorted((process, other), key=lambda s: len(s.steps))
             if short.origin != long.origin or long.steps[: len(short.steps)] != short.steps:
-                raise ProtocolViolation(f"two histories: {process.name} {process.state}, {other.name} {other.state}")
+                raise ProtocolViolation(
+                    f"two histories: {process.name} {process.snapshot()}, {other.name} {other.snapshot()}"
+                )
 
     def _check_master(self) -> None:
         s = self.master.state
@@ -337,6 +352,6 @@ class World:
         if self._unanswered():
             raise ProtocolViolation(f"never answered: {self._unanswered()}")
         if self.ended.phase is Phase.SUCCEEDED:
-            longest = max((p.state for p in self.processes.values()), key=lambda s: len(s.steps))
+            longest = max((p.snapshot() for p in self.processes.values()), key=lambda s: len(s.steps))
             if [s.step for s in longest.steps] != list(range(1, self.steps + 1)):
                 raise ProtocolViolation(f"succeeded with {longest}")

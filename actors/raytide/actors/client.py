@@ -6,9 +6,9 @@ import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
+
 import ray
 from ray.actor import ActorHandle
 from ray.exceptions import GetTimeoutError, RayError, RayTaskError
@@ -20,6 +20,9 @@ from raytide.elastic.effects import Answer
 from raytide.errors import JobFailed, LoopError, RaytideError, RequestRefused
 from raytide.train.checkpoint import Checkpoint
 from raytide.train.result import RequestCost, Result, resize_history
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 POLL_S = 0.25
 VIEW_TIMEOUT_S = 60.0
@@ -104,6 +107,8 @@ class RayJobHandle:
 
     def profile(self, least: int, most: int, *, window_s: float = 3.0) -> pd.DataFrame:
         """Throughput at each size from ``most`` down to ``least``, from this one run."""
+        import pandas as pd  # a second of import that most commands need not pay
+
         profiles = unwrap(self._master.profile.remote(_new_request(), least, most, window_s), None)
         return pd.DataFrame([asdict(profile) for profile in profiles])
 
@@ -168,6 +173,8 @@ class RayJobHandle:
         return JobFailed(f"job {self._name} failed: {view.error}")
 
     def _result(self, view: JobView, events: list[Event]) -> Result:
+        import pandas as pd  # as in profile()
+
         rows = unwrap(self._master.metrics.remote(), VIEW_TIMEOUT_S)
         plain = [asdict(event) for event in events]
         return Result(

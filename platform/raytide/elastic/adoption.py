@@ -33,7 +33,8 @@ class Adoption:
             return
         m.note("master_restarted", f"the master restarted in phase {s.phase}")
         s.replicas = {
-            r: replace(v, heard_s=now, started_s=v.started_s if v.talked else now) for r, v in s.replicas.items()
+            r: replace(v, heard_s=now, started_s=v.started_s if v.talked else now)
+            for r, v in s.replicas.items()
         }
         if s.phase is Phase.FENCING:
             m.recovery.fence(now, "the master restarted during a fence")
@@ -73,7 +74,10 @@ class Adoption:
             return True
         new = s.pending.number
         involved = {*s.active.members, *s.pending.members}
-        return all(r in answers and new in (answers[r].pending, answers[r].active, answers[r].left_for) for r in involved)
+        return all(
+            r in answers and new in (answers[r].pending, answers[r].active, answers[r].left_for)
+            for r in involved
+        )
 
     def _catch_up(self, answers: dict[ReplicaId, Status]) -> None:
         """Take from the answers what the lost messages said."""
@@ -83,5 +87,9 @@ class Adoption:
         for replica, answer in answers.items():
             if newest.number in (answer.active, answer.left_for):
                 s.switched.setdefault(replica, Cost())
-            if s.pending is not None and answer.active == s.pending.number and answer.applied > answer.joined_at:
+            if (
+                s.pending is not None
+                and answer.active == s.pending.number
+                and answer.applied > answer.joined_at
+            ):
                 s.pending_committed = True

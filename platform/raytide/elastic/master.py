@@ -18,10 +18,11 @@ After every event the master looks at its whole state for what has become possib
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from raytide.elastic.adoption import Adoption
 from raytide.elastic.effects import Effect, EndJob, Note, StartReplica, StopReplica, Tell
+from raytide.elastic.events import Event, From, Restarted, SlotsFound, Start, Tick
 from raytide.elastic.messages import (
     Committed,
     Connected,
@@ -35,7 +36,6 @@ from raytide.elastic.messages import (
     LoopRaised,
     Ready,
     Release,
-    Request,
     Saved,
     SaveFailed,
     Status,
@@ -51,39 +51,7 @@ from raytide.elastic.switching import Switching
 from raytide.elastic.watch import divergence, silent_replicas
 
 
-@dataclass(frozen=True)
-class Start:
-    """Start the job on ``slots``."""
-
-    slots: tuple[Slot, ...]
-
-
-@dataclass(frozen=True)
-class Restarted:
-    """The master's process was lost; this one took over the journalled state."""
-
-
-@dataclass(frozen=True)
-class SlotsFound:
-    """Free slots for the replacements asked for by ``NeedSlots``: all, some, or none of them."""
-
-    slots: tuple[Slot, ...]
-
-
-@dataclass(frozen=True)
-class Tick:
-    """Time passed."""
-
-
-@dataclass(frozen=True)
-class From:
-    """A message of a replica."""
-
-    replica: ReplicaId
-    message: FromReplica
-
-
-Event = Start | Restarted | SlotsFound | Tick | From | Request
+__all__ = ["Event", "From", "Master", "Restarted", "SlotsFound", "Start", "Tick"]
 
 
 class Master:
@@ -171,7 +139,9 @@ class Master:
         s.next_replica += 1
         # Before the first generation there is no state to receive: everybody brings the initial one.
         initial = s.phase is Phase.STARTING
-        s.replicas[name] = ReplicaRecord(slot, started_s=now, heard_s=now, initial=initial, position=s.position)
+        s.replicas[name] = ReplicaRecord(
+            slot, started_s=now, heard_s=now, initial=initial, position=s.position
+        )
         s.target = (*s.target, name)
         self.emit(StartReplica(name, slot, initial, s.position, s.last_checkpoint if initial else ""))
         return name
@@ -210,14 +180,8 @@ class Master:
                 s.update(replica, ready=True, prepare_s=prepare_s)
             case Heartbeat():
                 self._heartbeat(now, replica, message)
-            case Connected():
-                pass  # readiness is voted in band; the message shows progress only
-            case SwitchAgreed():
-                self.switching.agreed(message)
-            case Switched():
-                self.switching.switched(replica, message)
-            case Committed():
-                self.switching.committed(message)
+            case Connected() | SwitchAgreed() | Switched() | Committed():
+                self.switching.progress(replica, message)
             case GenerationFailed():
                 self.recovery.generation_failed(now, replica, message)
             case Status():
@@ -261,7 +225,11 @@ class Master:
     def _heartbeat(self, now: float, replica: ReplicaId, beat: Heartbeat) -> None:
         s = self.state
         record = s.replicas[replica]
-        moved = (record.place, record.waiting_for, record.position) != (beat.place, beat.waiting_for, beat.position)
+        moved = (record.place, record.waiting_for, record.position) != (
+            beat.place,
+            beat.waiting_for,
+            beat.position,
+        )
         s.replicas[replica] = replace(
             record,
             position=beat.position,
@@ -274,7 +242,9 @@ class Master:
 
     def _tick(self, now: float) -> None:
         s = self.state
-        stalled_s = max(0.0, now - self._ticked_s - 2 * s.bounds.limits.heartbeat_s) if self._ticked_s else 0.0
+        stalled_s = (
+            max(0.0, now - self._ticked_s - 2 * s.bounds.limits.heartbeat_s) if self._ticked_s else 0.0
+        )
         self._ticked_s = now
         if stalled_s > 1.0:  # it was this process that slept: nobody else is to blame
             s.replicas = {r: replace(v, heard_s=v.heard_s + stalled_s) for r, v in s.replicas.items()}

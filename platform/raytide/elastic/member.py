@@ -284,19 +284,6 @@ class Member:
         """Recovery is at once; a newcomer goes to meet the state as soon as it is connected."""
         return not pending.planned or (self.active is None and self.parked)
 
-    def body_is_void(self, began_at: int, *, attempted: bool) -> bool:
-        """This pass of the loop's body has no effect and will be repeated: ask at each call point in it.
-
-        Survivors of a failure stand in different bodies: one may have begun the next, which for the
-        others has not begun. Nobody may join a collective there before all have passed that boundary.
-
-        Args:
-            began_at: Applied steps when the body began.
-            attempted: Its step was tried (in this pass), whether or not it succeeded.
-        """
-        paused = self.active is not None and self.active.paused
-        return self.applied <= began_at and (attempted or paused)
-
     def park(self, prepare_s: float = 0.0) -> list[Effect]:
         """The loop stands where it can become a member."""
         if self.parked:
@@ -362,7 +349,8 @@ class Member:
 
     def applied_step(self, pause_s: float = 0.0) -> list[Effect]:
         """One more step is in this replica's state."""
-        assert self.active is not None and not self.broken, "a step applied outside a generation"
+        assert self.active is not None, "a step applied outside a generation"
+        assert not self.broken, f"a step applied in the broken generation {self.active.number}"
         self.applied += 1
         self.collectives = 0
         if self._committed_told:

@@ -38,7 +38,10 @@ class Recovery:
         s.failures += 1
         self._lose(now, replica, cause)
         if s.failures > s.bounds.max_failures and not m.ended:
-            m.end(Phase.FAILED, f"lost {s.failures} replicas, more than max_failures={s.bounds.max_failures}: {cause}")
+            m.end(
+                Phase.FAILED,
+                f"lost {s.failures} replicas, more than max_failures={s.bounds.max_failures}: {cause}",
+            )
 
     def _lose(self, now: float, replica: ReplicaId, cause: str) -> None:
         m, s = self._master, self._master.state

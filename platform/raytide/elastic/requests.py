@@ -6,7 +6,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from raytide.elastic.effects import Answer, Tell
-from raytide.elastic.messages import Checkpoint, Halt, Halted, Request, Resize, Resume, Save, Saved, Stop, Suspend
+from raytide.elastic.messages import (
+    Checkpoint,
+    Halt,
+    Halted,
+    Request,
+    Resize,
+    Resume,
+    Save,
+    Saved,
+    Stop,
+    Suspend,
+)
 from raytide.elastic.model import Cost, Position, ReplicaId
 from raytide.elastic.phase import Phase
 from raytide.elastic.state import OpenRequest
@@ -175,7 +186,9 @@ class Requests:
         m, s = self._master, self._master.state
         if s.phase is not Phase.RUNNING or s.active is None:
             return
-        halts = sorted((r for r in s.requests.values() if r.kind in _HALTS), key=lambda r: _HALTS.index(r.kind))
+        halts = sorted(
+            (r for r in s.requests.values() if r.kind in _HALTS), key=lambda r: _HALTS.index(r.kind)
+        )
         if halts:
             halt = Halt(halts[0].request, save=True, generation=s.active.number)
             m.emit(*(Tell(replica, halt) for replica in s.active.members))

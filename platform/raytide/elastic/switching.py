@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from raytide.elastic.effects import Tell
-from raytide.elastic.messages import Committed, Publish, SwitchAgreed, SwitchAhead, Switched
+from raytide.elastic.messages import Committed, Connected, Publish, SwitchAgreed, SwitchAhead, Switched
 from raytide.elastic.model import Cost, Generation, ReplicaId, Transfer, rank_order, spread_transfers
 from raytide.elastic.phase import Phase
 
@@ -35,7 +35,9 @@ class Switching:
         m, s = self._master, self._master.state
         slots = {r: s.replicas[r].slot for r in members}
         paused = len(members) < s.bounds.min_replicas
-        generation = Generation(m.next_number(), rank_order(members, slots), transfers, m.store, paused=paused)
+        generation = Generation(
+            m.next_number(), rank_order(members, slots), transfers, m.store, paused=paused
+        )
         s.active, s.pending, s.switched, s.fencing = generation, None, {}, None
         s.published_s = now
         m.go(Phase.FORMING)
@@ -74,7 +76,21 @@ class Switching:
         m.go(Phase.SWITCHING)
         m.emit(*(Tell(r, Publish(s.pending)) for r in dict.fromkeys((*s.active.members, *members))))
 
-    def agreed(self, message: SwitchAgreed) -> None:
+    def progress(
+        self, replica: ReplicaId, message: Connected | SwitchAgreed | Switched | Committed
+    ) -> None:
+        """Note how far a replica is on its way into a generation."""
+        match message:
+            case SwitchAgreed():
+                self._agreed(message)
+            case Switched():
+                self._switched(replica, message)
+            case Committed():
+                self._committed(message)
+            case Connected():
+                pass  # readiness is voted in band; for people, and for logs
+
+    def _agreed(self, message: SwitchAgreed) -> None:
         """The step of the switch is fixed: newcomers may load their first batch."""
         m, s = self._master, self._master.state
         if s.pending is None or s.active is None or s.pending.number != message.generation:
@@ -82,13 +98,13 @@ class Switching:
         ahead = SwitchAhead(message.generation, message.position)
         m.emit(*(Tell(r, ahead) for r in s.pending.members if r not in s.active.members))
 
-    def switched(self, replica: ReplicaId, message: Switched) -> None:
+    def _switched(self, replica: ReplicaId, message: Switched) -> None:
         """A participant has the state of the new generation."""
         s = self._master.state
         if message.generation in (g.number for g in (s.active, s.pending) if g):
             s.switched[replica] = message.cost
 
-    def committed(self, message: Committed) -> None:
+    def _committed(self, message: Committed) -> None:
         """A first step: remembered, since it may arrive while the master is busy with something else."""
         s = self._master.state
         if s.pending is not None and message.generation == s.pending.number:
@@ -102,7 +118,7 @@ class Switching:
         elif s.phase is Phase.SWITCHING and s.pending_committed:
             s.active, s.pending, s.pending_committed = s.pending, None, False
             self._running(now)
-            m.switching.succeed_if_finished()
+            self.succeed_if_finished()
 
     def _running(self, now: float) -> None:
         m, s = self._master, self._master.state

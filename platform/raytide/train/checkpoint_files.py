@@ -29,9 +29,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.distributed.checkpoint._fsspec_filesystem import FsspecReader, FsspecWriter
-from torch.distributed.checkpoint.default_planner import DefaultLoadPlanner, DefaultSavePlanner
-from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
 from raytide.errors import StateMismatch
 from raytide.train.captured import Captured, TensorRef
@@ -108,7 +105,9 @@ def write_data(place: Place, state: Captured) -> None:
         problem = f"the state holds a value that cannot be pickled: {error}. Keep it out of state_dict()"
         raise CheckpointError(place.url, problem) from error
     place.put(SKELETON, skeleton)
-    _save_tensors(place, {str(i): tensor for i, tensor in enumerate(state.tensors)})
+    from raytide.train.checkpoint_dcp import save_tensors  # seconds of import, paid with the first checkpoint
+
+    save_tensors(place, {str(i): tensor for i, tensor in enumerate(state.tensors)})
     place.sync()
 
 
@@ -129,7 +128,9 @@ def read_data(place: Place, written: Mapping[str, int], only: str | None = None)
             raise StateMismatch(f"{place.url}: its files are not those that were written. {_REMEDY}")
         skeleton = pickle.loads(place.fs.cat_file(place.file(SKELETON)))  # noqa: S301 - see the module's warning
         part = skeleton if only is None else _entry(skeleton, only, place)
-        return Captured(part, _load_tensors(place, set(_references(part))))
+        from raytide.train.checkpoint_dcp import load_tensors  # as in write_data
+
+        return Captured(part, load_tensors(place, set(_references(part))))
 
 
 # What JSON, pickle and torch raise on content that is damaged, foreign, or of classes unknown here.
@@ -178,45 +179,6 @@ def read_marker(place: Place) -> dict[str, Any]:
         problem = f"has format {version}, this raytide reads up to {FORMAT}"
         raise StateMismatch(f"{place.url}: {problem}. Upgrade raytide")
     return dict(marker)
-
-
-# torch.distributed.checkpoint is used through its storage and planner interfaces. Its save() and load() are
-# these same calls behind collectives; they would warn about the missing process group, and wrap every error
-# in a BaseException.
-
-
-def _save_tensors(place: Place, tensors: dict[str, Tensor]) -> None:
-    # No copy-ahead: it would use the stream that training uses. Remote files have nothing to fsync.
-    writer = FsspecWriter(place.url, sync_files=place.is_local, per_thread_copy_ahead=0)
-    planner = DefaultSavePlanner(flatten_state_dict=False)
-    planner.set_up_planner(tensors, writer.storage_meta(), is_coordinator=True)
-    writer.set_up_storage_writer(True)
-    local = writer.prepare_local_plan(planner.create_local_plan())
-    plans, metadata = planner.create_global_plan([local])
-    plan = planner.finish_plan(writer.prepare_global_plan(plans)[0])
-    writer.finish(metadata, [writer.write_data(plan, planner).wait()])
-
-
-def _load_tensors(place: Place, wanted: set[int]) -> tuple[Tensor, ...]:
-    reader = FsspecReader(place.url)
-    metadata = reader.read_metadata()
-    specs = metadata.state_dict_metadata
-    tensors = {str(i): _empty(specs[str(i)]) for i in wanted}
-    planner = DefaultLoadPlanner(flatten_state_dict=False)
-    planner.set_up_planner(tensors, metadata, is_coordinator=True)
-    reader.set_up_storage_reader(metadata, True)
-    local = reader.prepare_local_plan(planner.create_local_plan())
-    plans = planner.create_global_plan([local])
-    plan = planner.finish_plan(reader.prepare_global_plan(plans)[0])
-    reader.read_data(plan, planner).wait()
-    absent = torch.empty(0)
-    return tuple(tensors.get(str(i), absent) for i in range(len(specs)))
-
-
-def _empty(spec: Any) -> Tensor:
-    if not isinstance(spec, TensorStorageMetadata):
-        raise TypeError(f"expected a tensor, found {type(spec).__name__}")
-    return torch.empty(spec.size, dtype=spec.properties.dtype)
 
 
 def _references(skeleton: Any) -> Iterator[int]:

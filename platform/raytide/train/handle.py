@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any, Protocol
 
 from raytide.train.result import RequestCost, Result
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class JobHandle(Protocol):

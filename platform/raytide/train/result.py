@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from raytide.train.checkpoint import Checkpoint
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,8 @@ RESIZE_COLUMNS = (
 
 def resize_history(events: list[dict[str, Any]]) -> pd.DataFrame:
     """The resizes among a job's events."""
+    import pandas as pd  # a second of import that replicas and masters need not pay
+
     rows = [{"time_s": e["time_s"], **e["data"]} for e in events if e["kind"] == "generation"]
     frame = pd.DataFrame(rows, columns=list(RESIZE_COLUMNS))
     if len(frame):

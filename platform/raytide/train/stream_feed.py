@@ -14,7 +14,6 @@ from raytide.train.data import (
     ShardedStream,
     StreamReader,
     micro_batches,
-    shares,
 )
 from raytide.train.data.split import Share
 from raytide.train.feed import BatchOptions, Piece, Split, SplitAt
@@ -85,8 +84,9 @@ class StreamFeed:
         assert split is not None, "a step of a generation without this replica"
         rank, world_size = self._split = split
         self.begin_epoch(position.epoch)
-        mine = shares(0, self._options.global_batch_size, world_size)[rank]
-        self._samples, update = self._reader.read(self._table, rank, world_size, len(mine))
+        # By the leases, not by ranks: a share must never wait for a rank that holds no shard.
+        count = self._table.counts(world_size, self._options.global_batch_size)[rank]
+        self._samples, update = self._reader.read(self._table, rank, world_size, count)
         self._updates, self._total = (), 0
         return self._table.encode(update, world_size)
 

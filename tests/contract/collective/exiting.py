@@ -9,11 +9,14 @@ import torch
 
 from raytide.collective import CollectiveError, CollectiveTimeout, GroupSpec, StoreAddress, connect
 
+# Longer than the test waits for the end of the process.
+LIMIT_S = 120.0
+
 
 def main(rank: int, host: str, port: int, how: str) -> None:
-    group = connect(GroupSpec(f"exit/{how}", rank, 2, StoreAddress(host, port)))
+    group = connect(GroupSpec(f"exit/{how}", rank, 2, StoreAddress(host, port), timeout_s=LIMIT_S))
     if rank == 1:
-        time.sleep(60.0)
+        time.sleep(LIMIT_S)
     work = group.all_reduce(torch.ones(4))
     try:
         work.wait(0.1)

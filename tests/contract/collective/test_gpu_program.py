@@ -13,7 +13,7 @@ KEYS |= {"torch_gbps", "raytide_gbps", "nccl_version", "gpu"}
 
 def test_the_dry_run_ends_with_one_json_object() -> None:
     run = subprocess.run(
-        [sys.executable, "-m", "gpu.check", "--backend", "gloo", "--only", "group"],
+        [sys.executable, "-m", "gpu.check", "--backend", "gloo", "--only", "group_of_one"],
         capture_output=True,
         text=True,
         timeout=200,
