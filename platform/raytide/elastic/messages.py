@@ -15,7 +15,7 @@ from raytide.elastic.model import Cost, Generation, Position, ReplicaId, Slot
 
 @dataclass(frozen=True)
 class Publish:
-    """Connect to ``generation``; take part in it from the step agreed in band (or, after a fence, at once)."""
+    """Connect to ``generation``; take part in it from the step agreed in band, or after a fence at once."""
 
     generation: Generation
 
@@ -219,7 +219,7 @@ class SaveFailed:
 
 @dataclass(frozen=True)
 class Halted:
-    """Training of ``generation`` ended together at ``position``; ``path`` is what rank 0 wrote, if anything."""
+    """Training of ``generation`` ended together at ``position``; rank 0 wrote ``path``, if anything."""
 
     request: str
     position: Position

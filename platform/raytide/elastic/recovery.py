@@ -130,7 +130,7 @@ class Recovery:
         if not holders:
             self.restart_from_checkpoint("no survivor holds the job's state")
             return
-        base = self._base(answers)
+        base = s.active = self._base(answers)
         self._settle_losses(s.lost)
         members = tuple(r for r in base.members if r in answers)
         if not any(r in holders for r in members):

@@ -39,7 +39,7 @@ class Switching:
             m.next_number(), rank_order(members, slots), transfers, m.store, paused=paused
         )
         s.active, s.pending, s.switched, s.fencing = generation, None, {}, None
-        s.published_s = now
+        s.published_s, s.diverged_s = now, 0.0
         m.go(Phase.FORMING)
         m.emit(*(Tell(replica, Publish(generation)) for replica in generation.participants()))
 

@@ -35,8 +35,8 @@ def divergence(state: JobState, now: float) -> str:
     if announced or _stuck_apart([record for _, record in members], now, state.bounds.limits.divergence_s):
         places = "; ".join(f"rank {rank} is {_describe(record)}" for rank, record in members)
         return (
-            f"the ranks have parted at step {state.position.step}: {places}. Every rank must run the same steps: "
-            "use get_context().stop_training() instead of break or return on one rank"
+            f"the ranks have parted at step {state.position.step}: {places}. Every rank must run the same "
+            "steps: use get_context().stop_training() instead of break or return on one rank"
         )
     return ""
 

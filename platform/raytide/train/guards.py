@@ -39,10 +39,15 @@ def guard_optimizer(optimizer: Optimizer, gate: Gate) -> None:
 
 
 def guard_methods(value: Any, gate: Gate) -> None:
-    """Guard the calls of a scheduler (``step``) or a gradient scaler (``step``, ``update``, ``unscale_``)."""
-    for name in ("step", "update", "unscale_"):
-        if callable(getattr(type(value), name, None)):
-            setattr(value, name, _guarded(getattr(value, name), gate))
+    """Guard the calls of a scheduler (``step``) or a gradient scaler (``step``, ``update``, ``unscale_``).
+
+    The object gets a subclass of its own class: an attribute of the object itself would become part of its
+    ``state_dict()``, which for torch's schedulers is their ``__dict__``.
+    """
+    kind = type(value)
+    names = [name for name in ("step", "update", "unscale_") if callable(getattr(kind, name, None))]
+    if names:
+        value.__class__ = type(kind.__name__, (kind,), {n: _guarded(getattr(kind, n), gate) for n in names})
 
 
 def _guarded(method: Callable[..., Any], gate: Gate) -> Callable[..., Any]:
