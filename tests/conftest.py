@@ -15,3 +15,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         tier = item.path.relative_to(HERE).parts[0]
         if tier in TIERS:
             item.add_marker(tier)
+
+
+def pytest_sessionfinish() -> None:
+    """End the shared cluster, if a test started it."""
+    from support.cluster import end_shared_cluster
+
+    end_shared_cluster()

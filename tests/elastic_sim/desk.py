@@ -21,7 +21,15 @@ from raytide.elastic.model import Bounds, Generation, Slot
 from raytide.elastic.state import JobState, Phase
 
 MEMBER = Status(
-    fence=0, active=0, joined_at=0, applied=0, has_state=True, broken=False, pending=0, ready=False, finished=False
+    fence=0,
+    active=0,
+    joined_at=0,
+    applied=0,
+    has_state=True,
+    broken=False,
+    pending=0,
+    ready=False,
+    finished=False,
 )
 NEWCOMER = replace(MEMBER, has_state=False)
 

@@ -21,7 +21,7 @@ class Deed:
     """One thing that happens.
 
     Attributes:
-        what: ``kill``, ``freeze``, ``glitch``, ``crash``, ``raise``, ``scale_out``, ``scale_in``, ``migrate`` ...
+        what: ``kill``, ``freeze``, ``glitch``, ``crash``, ``raise``, or one of the users' requests.
         at_s: When; or how long after the job first enters ``phase``.
         phase: See ``at_s``; None for a time since the start.
         who: Picks one of the replicas, or says how many.

@@ -198,7 +198,8 @@ class World:
         self.clock.rng.shuffle(free)
         if self.clock.chance(0.3):
             count = self.clock.rng.randint(0, count)
-        self.handle(SlotsFound(tuple(free[:count])))
+        offer = SlotsFound(tuple(free[:count]))
+        self.clock.after(self.clock.between(0.0, 0.3), lambda: self.handle(offer))
 
     def _end(self, end: EndJob) -> None:
         if self.ended is not None and self.ended != end:
@@ -302,9 +303,10 @@ class World:
             raise ProtocolViolation(f"a slot is planned twice: {s.replicas}")
         if not len(s.target) <= s.size <= s.bounds.max_replicas:
             raise ProtocolViolation(f"{s.target} planned for a size of {s.size}")
-        if s.phase is Phase.RUNNING and s.active is not None and not s.active.paused:
-            if not s.bounds.min_replicas <= s.active.world_size <= s.bounds.max_replicas:
-                raise ProtocolViolation(f"running with {s.active.world_size} replicas")
+        low, high = s.bounds.min_replicas, s.bounds.max_replicas
+        trains = s.phase is Phase.RUNNING and s.active is not None and not s.active.paused
+        if trains and not low <= s.active.world_size <= high:
+            raise ProtocolViolation(f"running with {s.active.world_size} replicas")
 
     # --- running -----------------------------------------------------------------------------
 

@@ -86,6 +86,11 @@ class RayJobHandle:
         """The job's name."""
         return self._name
 
+    @property
+    def master(self) -> ActorHandle[Any]:
+        """The actor of the job's master."""
+        return self._master
+
     def view(self, since: int = 0) -> JobView:
         """The job as it stands, with the events from number ``since`` on."""
         view: JobView = unwrap(self._master.view.remote(since, owner=True), VIEW_TIMEOUT_S)

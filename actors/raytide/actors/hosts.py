@@ -48,8 +48,10 @@ class Hosts:
         self._say = say
         self._lock = threading.RLock()
         self._hosts: dict[ReplicaId, Host] = {}
+        self._pids: dict[ReplicaId, int] = {}
         self._reserved: dict[Slot, PlacementGroup] = {}
         self._standbys = StandbyPool()
+        self._promised: dict[Slot, Host] = {}
         self._standby_number = 0
         self._closed = False
 
@@ -66,7 +68,7 @@ class Hosts:
     def held(self) -> list[Slot]:
         """Slots this job holds."""
         with self._lock:
-            return [*(host.slot for host in self._hosts.values()), *self._reserved]
+            return [*(host.slot for host in self._hosts.values()), *self._reserved, *self._promised]
 
     def find(self, count: int, *, node: str | None = None) -> tuple[Slot, ...]:
         """Reserve up to ``count`` free slots, warm ones first; on ``node`` only, if given."""
@@ -76,12 +78,18 @@ class Hosts:
             held = [*self.held(), *self._standbys.slots()]
             cold = choose_slots(count - len(warm), views, held)
             self._reserved.update(reserve(cold, self._resources, self._job))
+            for slot in warm:
+                host = self._standbys.claim(slot)
+                assert host is not None
+                self._promised[slot] = host
         return (*warm, *cold)
 
     def give_back(self, slots: Sequence[Slot]) -> None:
         """Release those of ``slots`` that nothing was started on."""
         with self._lock:
             groups = [self._reserved.pop(slot) for slot in slots if slot in self._reserved]
+            for host in [self._promised.pop(slot) for slot in slots if slot in self._promised]:
+                self._standbys.add(host)
         for group in groups:
             release(group)
 
@@ -113,7 +121,11 @@ class Hosts:
         with self._lock:
             if replica in self._hosts or self._closed:
                 return
-            host = self._standbys.claim(slot) or self._new_host(replica, slot)
+            try:
+                host = self._promised.pop(slot, None) or self._new_host(replica, slot)
+            except RequestRefused as error:
+                self._say(replica, Died(f"could not be started: {error}"))
+                return
             self._hosts[replica] = host
         assigned = host.actor.assign.remote(assignment, master)
         self._watch(replica, host, assigned)
@@ -127,6 +139,10 @@ class Hosts:
         with self._lock:
             return {replica: host.name for replica, host in self._hosts.items()}
 
+    def pid(self, replica: ReplicaId) -> int:
+        """The replica's process; 0 while it comes up."""
+        return self._pids.get(replica, 0)
+
     def readopt(self, slots: dict[ReplicaId, Slot], names: dict[ReplicaId, str]) -> None:
         """After a restart of the master: watch the running hosts again, and sweep what belongs to nobody."""
         for replica, slot in slots.items():
@@ -138,22 +154,21 @@ class Hosts:
             host = Host(names.get(replica, self._actor_name(replica)), slot, group, actor)
             with self._lock:
                 self._hosts[replica] = host
-            self._watch(replica, host, None)
+            self._watch(replica, host, actor.warm.remote())  # it is warm: the call asks for its process
         sweep(self._job, [host.slot for host in self._hosts.values()])
 
     def _actor_name(self, replica: ReplicaId) -> str:
         return f"replica:{self._job}:{replica}"
 
-    def _watch(self, replica: ReplicaId, host: Host, assigned: ray.ObjectRef[int] | None) -> None:
+    def _watch(self, replica: ReplicaId, host: Host, assigned: ray.ObjectRef[int]) -> None:
         name = f"raytide-watch-{replica}"
         threading.Thread(target=self._wait_exit, args=(replica, host, assigned), name=name, daemon=True).start()
 
-    def _wait_exit(self, replica: ReplicaId, host: Host, assigned: ray.ObjectRef[int] | None) -> None:
+    def _wait_exit(self, replica: ReplicaId, host: Host, assigned: ray.ObjectRef[int]) -> None:
         """Runs in a thread per replica: a killed process is known here within about 20 ms."""
         while True:
             try:
-                if assigned is not None:
-                    ray.get(assigned)
+                self._pids[replica] = ray.get(assigned)
                 ray.get(host.actor.wait_exit.remote())
                 break
             except ActorUnavailableError:
@@ -166,6 +181,7 @@ class Hosts:
                 break
         with self._lock:
             mine = self._hosts.pop(replica, None)
+            self._pids.pop(replica, None)
         if mine is not None:
             end_host(mine)
 

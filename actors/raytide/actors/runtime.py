@@ -116,14 +116,14 @@ class ReplicaRuntime:
         """What the loop is doing, right now."""
         session = self.session
         active = self.membership.member.active
-        busy_s = list(session.engine.busy_s)
+        busy_s = list(session.engine.pace.busy_s)
         return Heartbeat(
             generation=active.number if active else 0,
             position=session.engine.position,
             place=session.place,
             waiting_for=session.place if self.membership.waiting else "",
             busy_s=statistics.median(busy_s) if busy_s else 0.0,
-            steps_measured=session.engine.steps_measured,
-            step_s=session.engine.step_s,
-            samples_per_s=session.engine.samples_per_s,
+            steps_measured=session.engine.pace.steps_measured,
+            step_s=session.engine.pace.step_s,
+            samples_per_s=session.engine.pace.samples_per_s,
         )

@@ -25,7 +25,7 @@ class Event:
 
 @dataclass(frozen=True)
 class MemberView:
-    """One replica, as shown to people. ``rank`` is -1 for one that is not a member."""
+    """One replica, as shown to people. ``rank`` is -1 for one that is not a member, ``pid`` 0 while it comes up."""
 
     replica: str
     rank: int

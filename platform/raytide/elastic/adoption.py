@@ -32,10 +32,7 @@ class Adoption:
         if m.ended or s.phase is Phase.SUSPENDED:
             return
         m.note("master_restarted", f"the master restarted in phase {s.phase}")
-        s.replicas = {
-            r: replace(v, heard_s=now, started_s=v.started_s if v.talked else now)
-            for r, v in s.replicas.items()
-        }
+        s.replicas = {r: replace(v, heard_s=now) for r, v in s.replicas.items()}
         if s.phase is Phase.FENCING:
             m.recovery.fence(now, "the master restarted during a fence")
         elif s.phase in LIVE_PHASES:

@@ -50,7 +50,6 @@ from raytide.elastic.state import END_PHASES, PHASE_EDGES, JobState, Phase, Repl
 from raytide.elastic.switching import Switching
 from raytide.elastic.watch import divergence, silent_replicas
 
-
 __all__ = ["Event", "From", "Master", "Restarted", "SlotsFound", "Start", "Tick"]
 
 

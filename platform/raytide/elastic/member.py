@@ -381,7 +381,7 @@ class Member:
         self.stopped = True
         if self.active.members[0] != self.replica:
             return []
-        self._halted_told = Halted(self.halt.request, position, path, self.active.number)
+        self._halted_told = Halted(self.halt.request, position, path, generation=self.active.number)
         return [Send(self._halted_told)]
 
     def take_saves(self) -> Sequence[Save]:

@@ -224,7 +224,7 @@ class Halted:
     request: str
     position: Position
     path: str = ""
-    generation: int = 0
+    generation: int = field(kw_only=True)
 
 
 @dataclass(frozen=True)

@@ -76,9 +76,7 @@ class Switching:
         m.go(Phase.SWITCHING)
         m.emit(*(Tell(r, Publish(s.pending)) for r in dict.fromkeys((*s.active.members, *members))))
 
-    def progress(
-        self, replica: ReplicaId, message: Connected | SwitchAgreed | Switched | Committed
-    ) -> None:
+    def progress(self, replica: ReplicaId, message: Connected | SwitchAgreed | Switched | Committed) -> None:
         """Note how far a replica is on its way into a generation."""
         match message:
             case SwitchAgreed():
@@ -112,7 +110,7 @@ class Switching:
 
     def complete(self, now: float) -> None:
         """The new generation runs: all members adopted it after a fence, or it committed a step."""
-        m, s = self._master, self._master.state
+        s = self._master.state
         if s.phase is Phase.FORMING and s.active and set(s.active.members) <= set(s.switched):
             self._running(now)
         elif s.phase is Phase.SWITCHING and s.pending_committed:
@@ -126,11 +124,11 @@ class Switching:
         m.go(Phase.RUNNING)
         for replica in s.active.members:
             s.update(replica, ready=False)
-        self.release_outsiders()
+        self._release_outsiders()
         self._note_generation(now)
         m.requests.tell_again()
 
-    def release_outsiders(self) -> None:
+    def _release_outsiders(self) -> None:
         """Let go of who is neither a member nor wanted: leavers, and newcomers no longer needed."""
         m, s = self._master, self._master.state
         inside = {*(s.active.members if s.active else ()), *s.target}

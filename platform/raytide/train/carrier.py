@@ -60,7 +60,7 @@ class StateCarrier:
         self._engine = engine
         self._journal = journal
         self._device = device
-        self._moved: Position | None = None
+        self._moved: Staged | None = None
         self.load_initial: Callable[[], None] = lambda: None
         self.extra_state: Callable[[], dict[str, Any]] = dict
         self.load_extra: Callable[[dict[str, Any]], None] = lambda extra: None
@@ -72,8 +72,11 @@ class StateCarrier:
         return capture(
             {
                 "state": self._registry.state(),
+                "trainable": self._registry.trainable(),
                 "position": position or self._engine.position,
                 "stopped": self._engine.stopped,
+                "stepwise": self._engine.stepwise,
+                "calls": self._engine.calls_contained(),
                 "extra": self.extra_state(),
             }
         )
@@ -91,6 +94,7 @@ class StateCarrier:
         """Make the received state this replica's own."""
         assert isinstance(received, Staged)
         self.load_value(received.value, "the state received from a member")
+        self._moved = received
 
     def load_value(self, value: dict[str, Any], where: str) -> None:
         """Load a captured value.
@@ -99,9 +103,10 @@ class StateCarrier:
             StateMismatch: It is that of other objects.
         """
         self._registry.load(value["state"], where)
+        self._registry.set_trainable(value["trainable"])
         self.load_extra(value["extra"])
         self._engine.stopped = self._engine.stopped or value["stopped"]
-        self._moved = value["position"]
+        self._engine.stepwise = self._engine.stepwise and value["stepwise"]
 
     def gather(self, group: Group, generation: Generation) -> None:
         """Exchange what everybody has done of validation and user collectives."""
@@ -112,8 +117,12 @@ class StateCarrier:
         """A generation begins at this call point."""
         if not moved:
             self.load_initial()
-        position = self._moved if moved and self._moved is not None else self._engine.position
-        self._engine.membership_changed(generation, moved=moved, position=position)
-        if moved:
+            self._engine.membership_changed(generation, moved=False, position=self._engine.position)
+        else:
+            assert self._moved is not None
+            position = self._moved.position
+            contained = self._moved.value["calls"]
+            self._engine.membership_changed(generation, moved=True, position=position, contained=contained)
             self._journal.takeover(position.step - 1)
+        self._moved = None
         self.on_adopted(generation)

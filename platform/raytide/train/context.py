@@ -49,6 +49,16 @@ class Context:
         return active.number if active is not None else 0
 
     @property
+    def ends_step(self) -> bool:
+        """True with the last batch of a step: ``optimizer.step()`` acts. Always, unless max_local_batch splits."""
+        return self._session.ends_step
+
+    @property
+    def stopped(self) -> bool:
+        """The ranks have agreed to stop: no more batches will come."""
+        return self._session.engine.stopped
+
+    @property
     def rehearsing(self) -> bool:
         """True in a newcomer before it has joined: nothing it does counts; skip effects on the outside."""
         return self._session.inert
@@ -58,6 +68,10 @@ class Context:
         return self._session.all_reduce(values)
 
     def stop_training(self) -> None:
-        """End training on all ranks together, after the step in flight (early stopping)."""
+        """End training on all ranks together (early stopping); one rank may ask for all.
+
+        Asked behind the last batch of an epoch, it is the last one; asked within an epoch, the step that
+        begins next is the last.
+        """
         if not self._session.inert:
             self._session.engine.stop_requested = True

@@ -5,7 +5,7 @@ A feed is kept for the whole job, so that loader processes and read-ahead surviv
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -23,7 +23,7 @@ from raytide.train.data import (
     global_batch,
     local_batches,
 )
-from raytide.train.reducer import MicroBatch
+from raytide.train.gradients import MicroBatch
 
 Split = tuple[int, int]
 """Rank and world size."""
@@ -210,16 +210,14 @@ class IndexFeed:
     def pieces(self) -> Iterator[Piece]:
         loading = self._loading
         assert loading is not None, "no step is open"
-        remaining = 1
-        while remaining:
+        last = False
+        while not last:
             batch, content = next(loading)
-            remaining = batch.num_micro - batch.micro - 1
-            several = batch.num_micro > 1
-            micro = MicroBatch(batch.weight, first=batch.micro == 0, last=remaining == 0, several=several)
-            if remaining == 0:
+            last = batch.is_last_micro
+            if last:
                 self._splits.pop(self._next.step, None)
                 self._next = self.after(self._next)
-            yield Piece(content, micro, () if batch.is_dummy else batch.indices)
+            yield Piece(content, self._micro(batch), () if batch.is_dummy else batch.indices)
 
     def committed(self) -> None:
         pass  # the position says it all
@@ -244,18 +242,28 @@ class IndexFeed:
             if self.options.equal_shares:
                 check_equal_shares(self.options.global_batch_size, world_size)
             self._splits[position.step] = split
-            yield from local_batches(
-                self._order(position.epoch),
-                epoch=position.epoch,
-                step=position.step,
-                cursor=position.cursor,
-                global_batch_size=self.options.global_batch_size,
-                rank=rank,
-                world_size=world_size,
-                max_local_batch=self.options.max_local_batch,
-                drop_last=self.options.drop_last,
-            )
+            yield from self._local(position, rank, world_size)
             position = self.after(position)
+
+    def _local(self, position: Position, rank: int, world_size: int) -> Iterable[LocalBatch]:
+        """What a rank loads for the step at ``position``."""
+        return local_batches(
+            self._order(position.epoch),
+            epoch=position.epoch,
+            step=position.step,
+            cursor=position.cursor,
+            global_batch_size=self.options.global_batch_size,
+            rank=rank,
+            world_size=world_size,
+            max_local_batch=self.options.max_local_batch,
+            drop_last=self.options.drop_last,
+        )
+
+    def _micro(self, batch: LocalBatch) -> MicroBatch:
+        """How the gradients of a loaded batch count."""
+        return MicroBatch(
+            batch.weight, first=batch.micro == 0, last=batch.is_last_micro, several=batch.num_micro > 1
+        )
 
     def drop(self) -> None:
         self._loading = None

@@ -11,48 +11,77 @@ from collections.abc import Callable
 from types import MethodType
 from typing import Any, Protocol
 
+import torch
+from torch.amp.grad_scaler import GradScaler
 from torch.optim import Optimizer
+
+GUARDED = ("step", "update", "unscale_", "update_parameters")
+"""Calls that end a step: of schedulers, scalers, averages of weights, and whatever else is prepared."""
+
+Undo = Callable[[], None]
 
 
 class Gate(Protocol):
     """Decides what guarded calls do."""
 
-    def acts(self) -> bool:
-        """Whether calls that end a step have an effect now."""
+    def acts(self, value: Any, key: str, *, scales: bool) -> bool:
+        """Whether the call named ``key`` on ``value`` has an effect now."""
 
     def optimizer_step(self, optimizer: Optimizer, step: Callable[[], Any]) -> Any:
         """Run (or not) one optimizer's step."""
 
 
-def guard_optimizer(optimizer: Optimizer, gate: Gate) -> None:
-    """Route ``optimizer.step`` through the gate."""
+def guard_optimizer(optimizer: Optimizer, gate: Gate) -> Undo:
+    """Route ``optimizer.step`` through the gate; returns what takes the guard off."""
     inner = optimizer.step
 
     # A scheduler made before prepare() has replaced the bound method by a function.
     @functools.wraps(getattr(inner, "__func__", inner))
-    def step(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+    def step(self: Optimizer, closure: Callable[[], Any] | None = None, *args: Any, **kwargs: Any) -> Any:
         # The schedulers of torch look at this to warn about a wrong order of calls.
         self._opt_called = True  # type: ignore[attr-defined]
-        return gate.optimizer_step(self, lambda: inner(*args, **kwargs))
+        if closure is None:
+            return gate.optimizer_step(self, lambda: inner(*args, **kwargs))
+        # A closure is forward and backward: it belongs to the batch, whether or not the step counts.
+        with torch.enable_grad():
+            loss = closure()
+        gate.optimizer_step(self, lambda: inner(*args, **kwargs))
+        return loss
 
+    before = vars(optimizer).get("step")
     optimizer.step = MethodType(step, optimizer)  # type: ignore[method-assign]
 
+    def undo() -> None:
+        if before is None:
+            del optimizer.step
+        else:
+            optimizer.step = before  # type: ignore[method-assign]
 
-def guard_methods(value: Any, gate: Gate) -> None:
-    """Guard the calls of a scheduler (``step``) or a gradient scaler (``step``, ``update``, ``unscale_``).
+    return undo
+
+
+def guard_methods(value: Any, name: str, gate: Gate) -> Undo:
+    """Guard the calls of ``value`` (registered as ``name``) that end a step; returns what takes the guards off.
 
     The object gets a subclass of its own class: an attribute of the object itself would become part of its
     ``state_dict()``, which for torch's schedulers is their ``__dict__``.
     """
-    kind = type(value)
-    names = [name for name in ("step", "update", "unscale_") if callable(getattr(kind, name, None))]
-    if names:
-        value.__class__ = type(kind.__name__, (kind,), {n: _guarded(getattr(kind, n), gate) for n in names})
+    kind, scales = type(value), isinstance(value, GradScaler)
+    calls = [call for call in GUARDED if callable(getattr(kind, call, None))]
+    if not calls:
+        return lambda: None
+    guarded = {c: _guarded(getattr(kind, c), gate, f"{name}.{c}", scales=scales) for c in calls}
+    value.__class__ = type(kind.__name__, (kind,), guarded)
+
+    def undo() -> None:
+        value.__class__ = kind
+
+    return undo
 
 
-def _guarded(method: Callable[..., Any], gate: Gate) -> Callable[..., Any]:
+def _guarded(method: Callable[..., Any], gate: Gate, key: str, *, scales: bool) -> Callable[..., Any]:
     @functools.wraps(method)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return method(*args, **kwargs) if gate.acts() else None
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return method(self, *args, **kwargs) if gate.acts(self, key, scales=scales) else None
 
     return call

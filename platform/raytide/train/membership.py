@@ -347,6 +347,12 @@ class Membership:
         with self._lock:
             return self.member.take_saves()
 
+    def halted(self, position: Position, path: str = "") -> None:
+        """The loop stands where it was told to halt; rank 0 has written ``path``."""
+        with self._lock:
+            effects = self.member.halted(position, path)
+        self._run(effects)
+
     def finish(self) -> None:
         """The loop returned."""
         with self._lock:

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.amp.grad_scaler import GradScaler
 from torch.optim import Optimizer
 
 from raytide.errors import ConfigError, StateMismatch
@@ -23,7 +24,7 @@ class Registry:
         kind = kind_of(value)
         if any(known is value for known in self._objects.values()):
             raise ConfigError("prepare()", f"the same {type(value).__name__} was given twice", "Prepare each once")
-        name = f"{kind}{sum(1 for n in self._objects if n.startswith(kind))}"
+        name = f"{kind}{sum(n.startswith(kind) for n in self._objects)}"
         self._objects[name] = value
         return name
 
@@ -42,6 +43,20 @@ class Registry:
         """State of every object; tensors alias the live ones."""
         return {name: value.state_dict() for name, value in self._objects.items()}
 
+    def name_of(self, value: Any) -> str:
+        """Name of a registered object."""
+        return next(name for name, known in self._objects.items() if known is value)
+
+    def trainable(self) -> dict[str, list[bool]]:
+        """Which parameters of each module are trained: loops may freeze and unfreeze layers as they go."""
+        return {n: [p.requires_grad for p in m.parameters()] for n, m in self if isinstance(m, nn.Module)}
+
+    def set_trainable(self, trainable: dict[str, list[bool]]) -> None:
+        """Freeze and unfreeze what :meth:`trainable` says."""
+        for name, flags in trainable.items():
+            for param, flag in zip(self._objects[name].parameters(), flags, strict=True):
+                param.requires_grad_(flag)
+
     def load(self, state: dict[str, Any], where: str) -> None:
         """Load what :meth:`state` gave.
 
@@ -58,6 +73,7 @@ class Registry:
         for name, value in self._objects.items():
             try:
                 value.load_state_dict(state[name])
+                forget_unscaled(value)
             except (RuntimeError, ValueError, KeyError) as error:
                 raise StateMismatch(f"{where}: {name} ({type(value).__name__}) does not fit: {error}") from error
 
@@ -92,3 +108,9 @@ def kind_of(value: Any) -> str:
         f"a {type(value).__name__} has no state_dict() and load_state_dict()",
         "Give modules, optimizers, schedulers, scalers, or anything with these two methods",
     )
+
+
+def forget_unscaled(value: Any) -> None:
+    """Let a gradient scaler begin a step anew: between unscale_() and update() it is in the midst of one."""
+    if isinstance(value, GradScaler):
+        value._per_optimizer_states.clear()

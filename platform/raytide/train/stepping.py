@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-import statistics
 import time
-from collections import deque
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from raytide.collective import CollectiveError, ReduceOp, Work
 from raytide.elastic.ballot import WIDTH, Outcome, fingerprint
 from raytide.elastic.model import Generation, Position
+from raytide.errors import RaytideError
 from raytide.train.membership import Membership
-from raytide.train.reducer import GradientReducer, MicroBatch
+from raytide.train.pace import Pace
+from raytide.train.reducer import GradientReducer, MicroBatch, Reducer
 from raytide.train.registry import Registry
-from raytide.train.rollback import BoundarySnapshot, OptimizerUndo
+from raytide.train.rollback import BoundarySnapshot, ModuleUndo, OptimizerUndo
 from raytide.train.seeding import seed_step
+
+MAX_REPEATS = 5
+"""A step that fails this often in one unchanged membership will never succeed."""
 
 
 class Mode(Enum):
@@ -32,47 +36,63 @@ class Mode(Enum):
     LAST = "last"  # the last (or only) micro-batch: step() acts
 
 
+class Fate(Enum):
+    """What became of the step in flight."""
+
+    OPEN = "open"  # nobody knows yet
+    APPLIED = "applied"  # it is in this replica's state
+    TAKEN = "taken"  # others applied it, and this replica received their state
+    LOST = "lost"  # it does not count (as far as this replica knows): it will be done again
+
+
 class StepEngine:
     """Carries the steps of one replica.
 
     Args:
         membership: Tells what may be committed.
         registry: The job's state.
-        next_switch: Position of the boundary so many steps after the step in flight.
+
+    Attributes:
+        next_switch: Tells the position of the boundary so many steps after the step in flight.
+        on_commit: Called with the boundaries before and after a step that was applied here.
+        on_diverged: Called when the ranks are at different places; does not return to a healthy loop.
+        stepwise: So far every step had one call of ``optimizer.step()``, which can then commit at once.
+        recover: Waits until this replica is a member of a healthy generation, or none at all.
     """
 
-    def __init__(
-        self, membership: Membership, registry: Registry, next_switch: Callable[[Position, int], Position]
-    ) -> None:
+    def __init__(self, membership: Membership, registry: Registry) -> None:
         self.position = Position()
         self.mode = Mode.OUTSIDE
-        self.reducers: list[GradientReducer] = []
+        self.reducer: Reducer = GradientReducer(self)
         self.outcome: Outcome | None = None
         self.stop_requested = False
         self.stopped = False
-        self.busy_s: deque[float] = deque(maxlen=32)
-        self.steps_measured = 0
+        self.stepwise = True
+        self.pace = Pace()
         self.on_commit: Callable[[Position, Position], None] = lambda before, after: None
         self.on_diverged: Callable[[], None] = lambda: None
+        self.recover: Callable[[], object] = lambda: None
+        self.next_switch: Callable[[Position, int], Position] = lambda position, steps: position
         self._membership = membership
         self._registry = registry
-        self._next_switch = next_switch
         self._generation: Generation | None = None
         self._after = Position()
+        self._begun = -1
+        self._seed = 0
         self._in_step = False
-        self._committed = False
-        self._failed = False
+        self._fate = Fate.OPEN
+        self._resolved = False
+        self._parted = False
+        self._tainted = False
         self._snapshot: BoundarySnapshot | None = None
-        self._undo: list[OptimizerUndo] = []
+        self._undo: list[OptimizerUndo | ModuleUndo] = []
         self._ballot: Tensor | None = None
         self._ballot_work: Work | None = None
-        self._durations_s: deque[float] = deque(maxlen=16)
-        self._samples: deque[int] = deque(maxlen=16)
-        self._usual_step_s = 0.0
-        self._last_commit_s = 0.0
-        self._steady = False
-        self._waited_s = 0.0
-        self._step_started_s = 0.0
+        self._calls: Counter[str] = Counter()
+        self._contained: Mapping[str, int] | None = {}
+        self._optimizer_calls = 0
+        self._repeats = 0
+        self._cause = ""
 
     # --- a step, from its boundary to the next -----------------------------------------------
 
@@ -87,11 +107,13 @@ class StepEngine:
             extra: Numbers to be reduced with MAX beside the vote.
         """
         assert not self._in_step
-        self._generation, self._after = generation, after
-        self._in_step, self._committed, self._failed = True, False, False
+        self._generation, self._after, self._seed = generation, after, seed
+        self._in_step, self._fate = True, Fate.OPEN
+        self._resolved = self._parted = self._tainted = False
+        self._begun, self._calls, self._contained = self.position.step, Counter(), {}
+        self._optimizer_calls = 0
         self._snapshot = BoundarySnapshot(self._registry)
-        self._waited_s = self._reducers_waited_s()
-        self._step_started_s = time.perf_counter()
+        self.pace.step_begins(self.reducer.wait_s)
         self.outcome = None
         seed_step(seed, self.position.step, self._membership.group.rank)
         place = _place(self.position, after)
@@ -116,38 +138,40 @@ class StepEngine:
     def begin_micro(self, micro: MicroBatch) -> None:
         """The loop gets a (micro-)batch of this step."""
         self.mode = Mode.LAST if micro.last else Mode.MICRO
-        group = None if self._failed else self._membership.group
-        for reducer in self.reducers:
-            reducer.begin(None if group is None else micro, group)
+        if micro.shard >= 0:
+            seed_step(self._seed, self.position.step, micro.shard)
+        if self._fate is Fate.OPEN:
+            self.reducer.begin(micro, self._membership.group, self.position.step)
+        else:
+            self.reducer.begin(None, None)
 
     def begin_inert(self) -> None:
         """The loop gets a batch that will not count."""
         self.mode = Mode.INERT
-        for reducer in self.reducers:
-            reducer.begin(None, None)
+        self.reducer.begin(None, None)
 
     def end_batches(self) -> None:
         """No batch is being worked on: gradients and ``step()`` are the loop's own business."""
         if self.mode is not Mode.INERT:
             self.mode = Mode.OUTSIDE
-        for reducer in self.reducers:
-            reducer.begin(None, None)
+        self.reducer.begin(None, None)
 
     def leave_inert(self) -> None:
         """This replica is a member now: what the loop does counts again."""
         if self.mode is Mode.INERT:
             self.mode = Mode.OUTSIDE
+            self.reducer.drop_grads()
 
     def vote(self) -> list[int]:
         """Wait for the vote of this step; returns the reduced extra numbers (empty after a failure)."""
         ballot, work = self._ballot, self._ballot_work
         self._ballot_work = None
-        if work is not None:
+        if work is not None and self._fate is not Fate.TAKEN:
             try:
                 work.wait()
             except CollectiveError as error:
                 self.fail(error)
-        if self._failed or ballot is None:
+        if self._fate in (Fate.LOST, Fate.TAKEN) or ballot is None:
             return []
         numbers: list[int] = ballot.tolist()
         if self.outcome is None:
@@ -157,19 +181,11 @@ class StepEngine:
 
     def _take(self, outcome: Outcome) -> None:
         if not outcome.together:
-            self._failed = True
-            self.on_diverged()
+            self._fate, self._parted = Fate.LOST, True
             return
         self.stopped = self.stopped or outcome.stop
-        switch = self._next_switch(self.position, outcome.depth + 1)
+        switch = self.next_switch(self.position, outcome.depth + 1)
         self._membership.decide(outcome, switch)
-
-    def fail(self, error: CollectiveError) -> None:
-        """An operation of this step failed: nothing of it will count, and nothing is raised into the loop."""
-        self._failed = True
-        generation = self._generation
-        if generation is not None:
-            self._membership.report_failure(generation.number, str(error))
 
     def finish(self) -> bool:
         """The loop reached a point behind the step; returns whether the step counts."""
@@ -177,125 +193,207 @@ class StepEngine:
             return True
         self.vote()
         self.end_batches()
-        if not self._committed and not self._failed:
+        self._announce_if_parted()
+        if self._fate is Fate.OPEN:
             self._commit(lambda: None)
         self._in_step = False
-        if self._committed:
-            self._measure()
-        else:
+        if self._fate is Fate.LOST:
             self.roll_back()
+            self.reducer.drop_grads()
+        elif self._fate is Fate.APPLIED:
+            self.pace.step_ends(self.reducer.wait_s)
+        if self._optimizer_calls > 1:
+            self.stepwise = False
         self._snapshot, self._undo = None, []
-        return self._committed
+        return self._fate is not Fate.LOST
 
-    def _commit(self, apply: Callable[[], object]) -> bool:
+    def _commit(self, apply: Callable[[], object]) -> None:
         # A commit that a fence overtook changes nothing; the next call point waits for the recovery.
-        pause_s = self.pause_s()
-        if not self._membership.commit(apply, pause_s):
-            self._failed = True
-            return False
-        before, self.position = self.position, self._after
-        self._committed = True
-        now_s = time.perf_counter()
-        if self._last_commit_s and self._steady:
-            self._durations_s.append(now_s - self._last_commit_s)
-            self._samples.append(self.position.cursor - before.cursor)
-        self._steady = True
-        self._last_commit_s = now_s
-        self.on_commit(before, self.position)
-        return True
-
-    def pause_s(self) -> float:
-        """Time since the last applied step beyond what a step usually takes, first step of a generation only."""
         member = self._membership.member
-        if not self._last_commit_s or member.applied != member.joined_at:
-            return 0.0
-        return max(0.0, time.perf_counter() - self._last_commit_s - self._usual_step_s)
+        pause_s = self.pace.pause_s() if member.applied == member.joined_at else 0.0
+        if not self._membership.commit(apply, pause_s):
+            self._fate = Fate.LOST
+            return
+        before, self.position = self.position, self._after
+        self._fate, self._repeats = Fate.APPLIED, 0
+        self.pace.applied(self.position.cursor - before.cursor)
+        self.on_commit(before, self.position)
+
+    # --- failures ----------------------------------------------------------------------------
+
+    def fail(self, error: CollectiveError) -> None:
+        """An operation of this step failed: nothing of it will count, and nothing is raised into the loop."""
+        self._cause = str(error)
+        if self._fate is Fate.OPEN:
+            self._fate = Fate.LOST
+        elif self._fate is Fate.APPLIED:
+            self._tainted = True
+        generation = self._generation
+        if generation is not None:
+            self._membership.report_failure(generation.number, str(error))
+
+    def parted(self) -> None:
+        """A reduction showed ranks at different places; said at the next call point, not inside backward."""
+        self._parted = True
+        if self._fate is Fate.OPEN:
+            self._fate = Fate.LOST
+
+    def restore_buffers(self) -> None:
+        """Take back what a batch without samples did to the buffers."""
+        if self._snapshot is not None:
+            self._snapshot.restore_buffers()
+
+    def next_shard(self, *, keep: bool) -> None:
+        """A virtual shard begins that is not this replica's first."""
+        if self._snapshot is not None:
+            self._snapshot.next_shard(keep=keep)
+
+    def end_shards(self) -> None:
+        """The last virtual shard of this replica is done."""
+        if self._snapshot is not None:
+            self._snapshot.end_shards()
+
+    def _announce_if_parted(self) -> None:
+        if self._parted:
+            self._parted = False
+            self.on_diverged()
+
+    def resolve(self) -> None:
+        """If the step in flight failed here, wait for the recovery: others may have applied it.
+
+        If they have, the loop goes on behind ``optimizer.step()`` with their state, as if it had acted, and
+        meets them at the calls that follow. Otherwise all of them repeat the step.
+        """
+        self._announce_if_parted()
+        if self._in_step and self._fate is Fate.LOST and not self._resolved:
+            self._resolved = True
+            self.recover()
 
     @property
-    def step_s(self) -> float:
-        """Seconds from one applied step to the next in this generation, 0 while unknown."""
-        durations_s = list(self._durations_s)
-        return statistics.median(durations_s) if durations_s else 0.0
+    def repeats(self) -> bool:
+        """The step in flight will be done again: what the loop does until then is for nothing."""
+        return self._in_step and self._fate is Fate.LOST
 
     @property
-    def samples_per_s(self) -> float:
-        """Samples of the whole job per second, over the last steps of this generation."""
-        durations_s, samples = list(self._durations_s), list(self._samples)
-        return sum(samples) / sum(durations_s) if durations_s else 0.0
-
-    # --- the gate of guarded calls -----------------------------------------------------------
-
-    def acts(self) -> bool:
-        """Whether ``scheduler.step()``, ``scaler.update()`` and the like have an effect now."""
-        return self.mode in (Mode.OUTSIDE, Mode.LAST) and not (self._in_step and self._failed)
-
-    def optimizer_step(self, optimizer: Optimizer, step: Callable[[], Any]) -> Any:
-        """Run an optimizer's step if it counts."""
-        if self.mode is Mode.OUTSIDE or self._committed:
-            return step()
-        if self.mode is not Mode.LAST:
-            return None
-        self.vote()
-        if self._failed:
-            return None
-        results: list[Any] = []
-        if len(self._registry.of_kind(Optimizer)) == 1:
-            self._commit(lambda: results.append(step()))
-        elif self._membership.healthy:
-            self._undo.append(OptimizerUndo(optimizer))
-            results.append(step())
-        return results[0] if results else None
-
-    # --- taking back -------------------------------------------------------------------------
+    def over(self) -> bool:
+        """The step in flight needs no more batches."""
+        return self._in_step and self._fate in (Fate.LOST, Fate.TAKEN)
 
     def roll_back(self) -> None:
         """Return to the boundary, if the step in flight is not certain. May be called again."""
-        if self._committed or self._snapshot is None:
+        if self._fate in (Fate.APPLIED, Fate.TAKEN) or self._snapshot is None:
             return
         for undo in reversed(self._undo):
             undo.restore()
         self._undo = []
         self._snapshot.restore()
 
-    def membership_changed(self, generation: Generation, *, moved: bool, position: Position) -> None:
+    # --- guarded calls -----------------------------------------------------------------------
+
+    def acts(self, value: Any, key: str, *, scales: bool) -> bool:
+        """Whether ``scheduler.step()``, ``scaler.update()`` and the like have an effect now."""
+        if self.mode in (Mode.INERT, Mode.MICRO):
+            return False
+        number = self._calls[key]
+        self._calls[key] += 1
+        self.resolve()
+        if self.mode is Mode.INERT or self.repeats:
+            return False
+        if self._in_step and self._fate is Fate.TAKEN and scales:
+            return False
+        contained = self._contained
+        if contained is None or number < contained.get(key, 0):
+            return False  # the state received from a member has it already
+        if self._in_step and self._fate is Fate.OPEN and isinstance(value, nn.Module):
+            self._undo.append(ModuleUndo(value))
+        return True
+
+    def optimizer_step(self, optimizer: Optimizer, step: Callable[[], Any]) -> Any:
+        """Run an optimizer's step if it counts."""
+        if self.mode is Mode.OUTSIDE:
+            return step()
+        if self.mode is not Mode.LAST:
+            return None
+        self._optimizer_calls += 1
+        self.vote()
+        result: Any = None
+        if self._fate is Fate.OPEN:
+            result = self._apply(optimizer, step)
+        elif self._fate is Fate.APPLIED:
+            result = self._apply_more(step)
+        self.resolve()
+        return result
+
+    def _apply(self, optimizer: Optimizer, step: Callable[[], Any]) -> Any:
+        results: list[Any] = []
+        if self.stepwise and len(self._registry.of_kind(Optimizer)) == 1:
+            self._commit(lambda: results.append(step()))
+        elif self._membership.healthy:
+            self._undo.append(OptimizerUndo(optimizer))
+            results.append(step())
+        else:
+            self._fate = Fate.LOST
+        return results[0] if results else None
+
+    def _apply_more(self, step: Callable[[], Any]) -> Any:
+        if self._tainted:
+            raise RaytideError(
+                f"a replica was lost in the first step ({self._begun}) that calls optimizer.step() several "
+                "times: this cannot be repaired; restart the job from its checkpoint"
+            )
+        return step()
+
+    # --- membership --------------------------------------------------------------------------
+
+    def calls_contained(self) -> tuple[int, dict[str, int]]:
+        """The step that began last, and the guarded calls since then: part of the state that is sent."""
+        return self._begun, dict(self._calls)
+
+    def membership_changed(
+        self,
+        generation: Generation,
+        *,
+        moved: bool,
+        position: Position,
+        contained: tuple[int, Mapping[str, int]] = (-1, {}),
+    ) -> None:
         """A new generation begins at a call point.
 
         Args:
             generation: The new one.
             moved: This replica's state was replaced by a member's, at ``position``.
             position: Where that member stands.
+            contained: What :meth:`calls_contained` gave there.
         """
-        self._usual_step_s = self.step_s or self._usual_step_s
-        self._durations_s.clear()
-        self._samples.clear()
-        self._steady = False
+        self.pace.membership_changed()
         if not generation.planned:
-            for reducer in self.reducers:
-                reducer.renew()
+            self.reducer.renew()
+            self._count_repeats(generation, moved=moved)
         if moved:
-            superseded = position.step > self.position.step
-            self.position = position
-            self._snapshot, self._undo = None, []
-            self._committed = self._in_step and superseded
-        self._failed = self._in_step and not self._committed
-        if self._failed:
-            for reducer in self.reducers:
-                reducer.begin(None, None)
+            self._move_to(position, contained, takes_over=not generation.planned)
+        if self._in_step and self._fate is Fate.OPEN:
+            self._fate = Fate.LOST
+        if self.over:
+            self.reducer.begin(None, None)
 
-    @property
-    def lost(self) -> bool:
-        """The step in flight will not count; it is done again, or others have done it."""
-        return self._in_step and self._failed
+    def _move_to(self, position: Position, contained: tuple[int, Mapping[str, int]], *, takes_over: bool) -> None:
+        if self._in_step and position.step > self.position.step:
+            self._fate = Fate.TAKEN
+        if takes_over and self._begun >= 0:
+            begun, calls = contained
+            self._contained = calls if begun == self._begun else None
+        self.position = position
+        self._snapshot, self._undo = None, []
+        self._ballot = self._ballot_work = None
 
-    # --- measurements ------------------------------------------------------------------------
-
-    def _reducers_waited_s(self) -> float:
-        return sum(reducer.wait_s for reducer in self.reducers)
-
-    def _measure(self) -> None:
-        waited_s = self._reducers_waited_s() - self._waited_s
-        self.busy_s.append(max(0.0, time.perf_counter() - self._step_started_s - waited_s))
-        self.steps_measured += 1
+    def _count_repeats(self, generation: Generation, *, moved: bool) -> None:
+        known = self._generation
+        same = known is not None and set(known.members) == set(generation.members)
+        self._repeats = self._repeats + 1 if same and not moved and self.repeats else 0
+        if self._repeats >= MAX_REPEATS:
+            raise RaytideError(
+                f"step {self.position.step} failed {self._repeats} times although no replica was lost: {self._cause}"
+            )
 
 
 def _place(position: Position, after: Position) -> int:

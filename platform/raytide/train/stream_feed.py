@@ -17,7 +17,7 @@ from raytide.train.data import (
 )
 from raytide.train.data.split import Share
 from raytide.train.feed import BatchOptions, Piece, Split, SplitAt
-from raytide.train.reducer import MicroBatch
+from raytide.train.gradients import MicroBatch
 
 
 class StreamFeed:

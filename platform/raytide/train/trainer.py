@@ -73,7 +73,7 @@ class ElasticTrainer:
             ConfigError: Something is wrong with the settings, the loop or the storage; nothing was started.
             RequestRefused: The cluster has not enough free slots.
         """
-        return self._launcher().launch(self._request())
+        return self._launcher().launch(self.request())
 
     def fit(self) -> Result:
         """Run the job to its end, showing its progress.
@@ -94,7 +94,12 @@ class ElasticTrainer:
         finally:
             handle.close()
 
-    def _request(self) -> JobRequest:
+    def request(self) -> JobRequest:
+        """The job as it would be launched; checks storage and settings, starts nothing.
+
+        Raises:
+            ConfigError: Something is wrong with them.
+        """
         name = self._run.name or f"job-{time.strftime('%m%d-%H%M%S')}-{uuid.uuid4().hex[:4]}"
         root = f"{self._run.storage_for(name)}/checkpoints"
         store = CheckpointStore(root)

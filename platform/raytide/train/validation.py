@@ -17,28 +17,46 @@ Key = tuple[int, int]
 
 
 @dataclass
+class OwnPass:
+    """This replica's part in one validation pass.
+
+    Attributes:
+        num_batches: Of the whole pass.
+        consumed: Numbers of the batches it evaluated.
+        left: It has left the pass.
+    """
+
+    num_batches: int
+    consumed: set[int] = field(default_factory=set)
+    left: bool = False
+
+
+@dataclass
 class Journal:
     """One replica's record.
 
     Attributes:
         replica: Its name.
         begun: The step that began last, -1 before the first.
+        calls: User collectives begun since then.
+        reports: Reports made since then.
         results: User collectives completed, by key.
-        own: This replica's progress in validation passes.
+        own: This replica's part in validation passes.
         agreed: Everybody's progress as exchanged in the last recovery; what is split is what it leaves over.
     """
 
     replica: str
     begun: int = -1
     calls: int = 0
+    reports: int = 0
     passes_begun: int = 0
     results: dict[Key, list[float]] = field(default_factory=dict)
-    own: dict[Key, EvalProgress] = field(default_factory=dict)
+    own: dict[Key, OwnPass] = field(default_factory=dict)
     agreed: dict[Key, dict[str, EvalProgress]] = field(default_factory=dict)
 
     def begin_step(self, step: int) -> None:
         """A step begins (again). What followed the step before last is certain on every rank."""
-        self.begun, self.calls, self.passes_begun = step, 0, 0
+        self._restart(step)
         self.results = {k: v for k, v in self.results.items() if k[0] == step - 1}
         self.own = {k: v for k, v in self.own.items() if k[0] == step - 1}
         self.agreed = {k: v for k, v in self.agreed.items() if k[0] == step - 1}
@@ -46,9 +64,18 @@ class Journal:
     def takeover(self, begun: int) -> None:
         """This replica's state was replaced by that of a member behind step ``begun``."""
         if self.begun < begun:
-            self.begun, self.calls, self.passes_begun = begun, 0, 0
+            self._restart(begun)
 
-    # --- user collectives --------------------------------------------------------------------
+    def _restart(self, begun: int) -> None:
+        self.begun = begun
+        self.calls = self.reports = self.passes_begun = 0
+
+    # --- reports and user collectives --------------------------------------------------------
+
+    def next_report(self) -> int:
+        """The number of the report that begins."""
+        self.reports += 1
+        return self.reports - 1
 
     def next_call(self) -> Key:
         """The key of the user collective that begins."""
@@ -57,37 +84,41 @@ class Journal:
 
     # --- validation --------------------------------------------------------------------------
 
-    def begin_pass(self) -> Key:
+    def begin_pass(self, num_batches: int) -> Key:
         """The key of the validation pass that begins."""
         self.passes_begun += 1
         key = (self.begun, self.passes_begun - 1)
-        self.own[key] = EvalProgress()
+        self.own[key] = OwnPass(num_batches)
         return key
 
     def consumed(self, key: Key, number: int) -> None:
         """This replica evaluated batch ``number``."""
-        self.own[key] = self.own[key].with_batch(number)
+        self.own[key].consumed.add(number)
 
     def end_pass(self, key: Key) -> None:
         """This replica has left the pass."""
         if key in self.own:
-            self.own[key] = self.own[key].at_end()
+            self.own[key].left = True
 
-    def to_do(self, key: Key, total: int, members: Sequence[str]) -> list[int]:
+    def to_do(self, key: Key, members: Sequence[str]) -> list[int]:
         """Numbers of the batches of the pass that this replica still has to evaluate."""
-        assigned = eval_assignment(total, self.agreed.get(key, {}), members, self.replica)
-        done = self.own[key].numbers
-        return [number for number in assigned if number not in done]
+        own = self.own[key]
+        assigned = eval_assignment(own.num_batches, self.agreed.get(key, {}), members, self.replica)
+        return [number for number in assigned if number not in own.consumed]
 
-    def lost(self, key: Key, total: int, members: Sequence[str]) -> tuple[int, ...]:
-        """Batches that went with a lost replica after everybody else had left the pass."""
-        return lost_batches(total, self.agreed.get(key, {}), members)
+    def lost(self, members: Sequence[str]) -> dict[Key, int]:
+        """How many batches of each pass went with a lost replica after everybody else had left the pass."""
+        counts = {
+            key: len(lost_batches(own.num_batches, self.agreed.get(key, {}), members)) for key, own in self.own.items()
+        }
+        return {key: count for key, count in counts.items() if count}
 
     # --- exchange ----------------------------------------------------------------------------
 
     def encode(self) -> bytes:
         """What the other members need to know in a recovery."""
-        return pickle.dumps((self.results, self.own))
+        own = {key: EvalProgress.of(part.consumed, finished=part.left) for key, part in self.own.items()}
+        return pickle.dumps((self.results, own))
 
     def merge(self, records: Mapping[str, bytes]) -> None:
         """Take in the records of all members of a recovery, own one included."""

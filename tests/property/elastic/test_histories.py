@@ -10,14 +10,14 @@ from __future__ import annotations
 import os
 
 import pytest
-from elastic_sim.story import Deed, Story, Teller
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from elastic_sim.story import Deed, Story, Teller
 from raytide.elastic.effects import Note
 from raytide.elastic.state import Phase
 
-EXAMPLES = int(os.environ.get("RAYTIDE_HISTORIES", "250"))
+EXAMPLES = int(os.environ.get("RAYTIDE_HISTORIES", "150"))
 FAULTS = ("kill", "freeze", "glitch", "crash")
 RESIZES = ("scale_out", "scale_in", "migrate", "full_swap")
 HALTS = ("checkpoint", "suspend")
@@ -119,7 +119,9 @@ def test_a_budget_of_losses_ends_the_job_or_lets_it_finish(story):
 
 
 @pytest.mark.parametrize("seed", range(20))
-@pytest.mark.parametrize("phase", [Phase.FORMING, Phase.RUNNING, Phase.SWITCHING, Phase.FENCING, Phase.ADOPTING])
+@pytest.mark.parametrize(
+    "phase", [Phase.FORMING, Phase.RUNNING, Phase.SWITCHING, Phase.FENCING, Phase.ADOPTING]
+)
 def test_the_master_dies_in_each_phase_of_a_resize_with_a_loss(phase, seed):
     story = Story(
         seed,

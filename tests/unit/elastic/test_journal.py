@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pydantic
 import pytest
-from elastic_sim.desk import Desk, slot
 
+from elastic_sim.desk import Desk, slot
 from raytide.elastic.journal import dumps, loads
 from raytide.elastic.messages import Ready, Resize, Suspend
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from elastic_sim.desk import MEMBER, NEWCOMER, Desk, slot
 
+from elastic_sim.desk import MEMBER, NEWCOMER, Desk, slot
 from raytide.elastic.effects import EndJob, NeedSlots, StartReplica, StopReplica
 from raytide.elastic.messages import (
     Checkpoint,
@@ -146,7 +146,7 @@ def test_suspend_and_resume():
     desk = Desk().running().event(Suspend("pause"))
     halt = Halt("pause", save=True, generation=desk.active.number)
     assert desk.told("r0") == desk.told("r1") == [halt]
-    desk.says("r0", Halted("pause", Position(7), "ck-7", desk.active.number))
+    desk.says("r0", Halted("pause", Position(7), "ck-7", generation=desk.active.number))
     assert desk.phase is Phase.SUSPENDED
     assert desk.answers["pause"].path == "ck-7"
     assert not desk.master.state.replicas
@@ -157,7 +157,7 @@ def test_suspend_and_resume():
 
 
 def test_stop_ends_the_job_with_a_checkpoint():
-    desk = Desk().running().event(Stop("end")).says("r0", Halted("end", Position(7), "ck-7", 1))
+    desk = Desk().running().event(Stop("end")).says("r0", Halted("end", Position(7), "ck-7", generation=1))
     assert desk.found(EndJob) == [EndJob(Phase.STOPPED)]
     assert desk.answers["end"].path == "ck-7"
 

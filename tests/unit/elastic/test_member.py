@@ -136,7 +136,7 @@ def test_all_halt_at_the_boundary_behind_the_vote():
     agree(member, halt=True)
     member.applied_step()
     assert member.next_action(boundary=True) == HaltNow("h", save=True)
-    assert member.halted(Position(4), "ck") == [Send(Halted("h", Position(4), "ck", 1))]
+    assert member.halted(Position(4), "ck") == [Send(Halted("h", Position(4), "ck", generation=1))]
     assert isinstance(member.next_action(boundary=True), Wait)
 
 
@@ -153,6 +153,12 @@ def test_a_demoted_member_is_a_newcomer_again():
     member.handle(Demote(2))
     assert isinstance(member.next_action(boundary=True), Rejoin)
     assert not member.has_state
+
+
+def test_a_late_demotion_does_not_touch_a_newer_membership():
+    member = trained(generation=Generation(5, ("a", "b")))
+    member.handle(Demote(4))
+    assert isinstance(member.next_action(boundary=True), Proceed)
 
 
 def test_a_released_member_exits():

@@ -1,0 +1,1 @@
+"""The command line: ``raytide``. Its modules import Ray and PyTorch only when a command needs them."""

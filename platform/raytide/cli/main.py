@@ -1,0 +1,34 @@
+"""The ``raytide`` command. Importing it imports neither Ray nor PyTorch, so that help comes at once."""
+
+from __future__ import annotations
+
+import typer
+
+from raytide.cli import demo, requests, running, watching
+from raytide.cli.options import WORDS
+
+app = typer.Typer(
+    name="raytide",
+    help="Elastic training on Ray: PyTorch jobs that change their replica count while they train.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+
+
+def _example(line: str) -> str:
+    return f"Example:  [bold]{line}[/bold]"
+
+
+app.command(epilog=_example("raytide run raytide.jobs.digits --workers 1:4 --epochs 40"))(running.run)
+app.command(epilog=_example("raytide status digits"))(watching.status)
+app.command(epilog=_example("raytide scale digits +2"), context_settings=WORDS)(requests.scale)
+app.command(epilog=_example("raytide migrate digits 1 --to node-b"), context_settings=WORDS)(requests.migrate)
+app.command(epilog=_example("raytide profile digits 1:4"), context_settings=WORDS)(requests.profile)
+app.command(epilog=_example("raytide checkpoint digits"))(requests.checkpoint)
+app.command(epilog=_example("raytide suspend digits"))(requests.suspend)
+app.command(epilog=_example("raytide resume digits --workers 2"))(requests.resume)
+app.command(epilog=_example("raytide events digits --follow"))(watching.events)
+app.command(epilog=_example("raytide stop digits"))(requests.stop)
+app.command(epilog=_example("raytide demo"))(demo.demo)

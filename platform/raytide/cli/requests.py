@@ -1,0 +1,158 @@
+"""Asking things of a running job: ``scale``, ``migrate``, ``profile``, ``suspend`` and the like."""
+
+# ruff: noqa: PLC0415 - Ray and PyTorch are imported when a command runs, so that help comes at once
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from raytide.cli import cluster, render
+from raytide.cli.options import (
+    Change,
+    FirstWord,
+    JobArgument,
+    JsonOption,
+    parse_change,
+    parse_rank,
+    parse_ranks,
+    split_list,
+    split_words,
+)
+from raytide.cli.output import output
+from raytide.errors import ConfigError
+
+if TYPE_CHECKING:
+    from raytide.actors.client import RayJobHandle
+    from raytide.train import RequestCost
+
+Action = Callable[["RayJobHandle"], "RequestCost"]
+
+
+def scale(
+    job: FirstWord = None,
+    change: Annotated[
+        str | None, typer.Argument(metavar="+N|-N|N", show_default=False, help="By so many, or to so many.")
+    ] = None,
+    ranks: Annotated[str | None, typer.Option(metavar="1,2", help="Take out these ranks.")] = None,
+    slots: Annotated[
+        str | None, typer.Option(metavar="NODE,NODE", help="Add one replica on each of these.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Change a job's replica count while it trains: by +N or -N, or to N."""
+    with output(as_json=as_json) as out:
+        name, action = plan_scale(job, change, parse_ranks(ranks), split_list(slots))
+        with cluster.job(name) as handle:
+            world_size, cost = handle.view(cluster.NO_EVENTS).world_size, action(handle)
+        out.show(_document(handle, cost, before=world_size), render.cost_text("scaled", cost))
+
+
+def plan_scale(
+    first: str | None, second: str | None, ranks: tuple[int, ...] = (), slots: tuple[str, ...] = ()
+) -> tuple[str | None, Action]:
+    """The job that is meant, and what to ask of it."""
+    if ranks and slots:
+        raise ConfigError("scale", "--ranks takes out and --slots adds", "Use one of them at a time")
+    if not ranks and not slots:
+        name, word = split_words("scale", first, second, "+N|-N|N")
+        return name, _by_count(parse_change(word))
+    is_count = second is None and first is not None and first.lstrip("+-").isdigit()
+    name, count = (None, first) if is_count else (first, second)
+    wanted = Change(by=len(slots) - len(ranks))
+    if count is not None and parse_change(count) != wanted:
+        option = "--ranks" if ranks else "--slots"
+        raise ConfigError(
+            "scale", f"{count} is not what {option} says", f"Leave it out, or write {wanted.by:+}"
+        )
+    if ranks:
+        return name, lambda handle: handle.scale_in(ranks=ranks)
+    return name, lambda handle: handle.scale_out(slots=slots)
+
+
+def _by_count(change: Change) -> Action:
+    def act(handle: RayJobHandle) -> RequestCost:
+        delta = change.delta(handle.view(cluster.NO_EVENTS).world_size)
+        if delta == 0:
+            raise ConfigError("scale", "the job has that size already", "Nothing needs to be done")
+        return handle.scale_out(delta) if delta > 0 else handle.scale_in(-delta)
+
+    return act
+
+
+def migrate(
+    job: FirstWord = None,
+    rank: Annotated[
+        str | None, typer.Argument(metavar="RANK", show_default=False, help="As `raytide status` shows it.")
+    ] = None,
+    to: Annotated[
+        str, typer.Option("--to", metavar="NODE", help="Its new node; any with a free slot if left out.")
+    ] = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Move one replica to another slot while the job trains."""
+    with output(as_json=as_json) as out:
+        name, word = split_words("migrate", job, rank, "RANK")
+        number = parse_rank(word)
+        with cluster.job(name) as handle:
+            cost = handle.migrate(number, to)
+        out.show(_document(handle, cost), render.cost_text("migrated", cost))
+
+
+def profile(
+    job: FirstWord = None,
+    sizes: Annotated[
+        str | None, typer.Argument(metavar="MIN:MAX", show_default=False, help="The sizes to measure.")
+    ] = None,
+    window: Annotated[float, typer.Option(help="Seconds to measure at each size.", min=0.1)] = 3.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure throughput at each size, from MAX down to MIN, in one run; the job keeps MIN replicas."""
+    with output(as_json=as_json) as out:
+        name, word = split_words("profile", job, sizes, "MIN:MAX")
+        from raytide.jobs.running import parse_workers
+
+        least, most = parse_workers(word)
+        with cluster.job(name) as handle:
+            rows = handle.profile(least, most, window_s=window).to_dict(orient="records")
+        out.show({"job": handle.name, "sizes": rows}, render.profile_table(rows))
+
+
+def checkpoint(job: JobArgument = None, as_json: JsonOption = False) -> None:
+    """Write a checkpoint beside training."""
+    _request(job, "saved", lambda handle: handle.checkpoint(), as_json=as_json)
+
+
+def suspend(job: JobArgument = None, as_json: JsonOption = False) -> None:
+    """Save a job's state and give back every slot."""
+    _request(job, "suspended", lambda handle: handle.suspend(), as_json=as_json)
+
+
+def resume(
+    job: JobArgument = None,
+    workers: Annotated[
+        int, typer.Option(help="Replicas to go on with; as at the start if left out.", min=0)
+    ] = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Go on with a suspended job."""
+    _request(job, "resumed", lambda handle: handle.resume(workers), as_json=as_json)
+
+
+def stop(job: JobArgument = None, as_json: JsonOption = False) -> None:
+    """End a job at its next boundary, with a checkpoint."""
+    _request(job, "stopped", lambda handle: handle.stop(), as_json=as_json)
+
+
+def _request(job: str | None, done: str, action: Action, *, as_json: bool) -> None:
+    with output(as_json=as_json) as out:
+        with cluster.job(job) as handle:
+            cost = action(handle)
+        out.show(_document(handle, cost), render.cost_text(done, cost))
+
+
+def _document(handle: RayJobHandle, cost: RequestCost, **more: object) -> dict[str, object]:
+    return {"job": handle.name, **asdict(cost), **more}

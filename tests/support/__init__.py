@@ -1,0 +1,1 @@
+"""Builders, harnesses and loops that several tests share."""

@@ -1,0 +1,104 @@
+"""Training loops for tests on a real cluster: tiny, in float64, with faults to order.
+
+The module is sent to replicas by value, so it needs nothing of the test tree there.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.data import TensorDataset
+
+from raytide.train import batches, epochs, get_context, prepare, report
+
+FEATURES, SAMPLES, BATCH, EPOCHS = 6, 50, 8, 6
+STEPS = EPOCHS * -(-SAMPLES // BATCH)
+
+
+def data() -> TensorDataset:
+    """50 samples: with batches of 8, the last step of an epoch has 2, less than three replicas need."""
+    generator = torch.Generator().manual_seed(5)
+    x = torch.randn(SAMPLES, FEATURES, generator=generator, dtype=torch.float64)
+    return TensorDataset(x, x.sum(dim=1, keepdim=True).cos())
+
+
+def build() -> tuple[nn.Module, torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler]:
+    """Model, optimizer and scheduler, the same in every process."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(FEATURES, 8), nn.Tanh(), nn.Linear(8, 1)).double()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    return model, optimizer, torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
+
+
+def reference(epoch_count: int = EPOCHS) -> dict[str, torch.Tensor]:
+    """Weights after the same training in plain PyTorch, on the whole global batch."""
+    from raytide.train.data import epoch_order
+
+    model, optimizer, scheduler = build()
+    x, y = data().tensors
+    for epoch in range(epoch_count):
+        order = torch.as_tensor(list(epoch_order(SAMPLES, seed=2, epoch=epoch, shuffle=True)))
+        for start in range(0, SAMPLES, BATCH):
+            picked = order[start : start + BATCH]
+            loss = ((model(x[picked]) - y[picked]) ** 2).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        scheduler.step()
+    return model.state_dict()
+
+
+def loop(config: dict[str, Any]) -> None:
+    """Train, slowly; with ``fault`` in the config, a rank comes to harm at a step.
+
+    Config: ``folder`` (weights and proofs of faults go there), ``sleep_s`` of each step, ``fault``: a dict of
+    ``kind`` (``kill``, ``freeze``, ``raise``, ``break``, ``kill_before_step``), ``rank`` and ``step``.
+    """
+    model, optimizer, scheduler = prepare(*build())
+    context = get_context()
+    for epoch in epochs(config.get("epochs", EPOCHS)):
+        seen = 0.0
+        for x, y in batches(
+            data(), global_batch_size=BATCH, shuffle=True, seed=2, num_workers=config.get("num_workers", 0)
+        ):
+            fault(config, before_backward=True)
+            loss = ((model(x) - y) ** 2).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            if fault(config, before_backward=False):
+                break
+            optimizer.step()
+            seen += 1
+            time.sleep(config.get("sleep_s", 0.05))
+        scheduler.step()
+        total = context.all_reduce([1.0])
+        report({"ranks": total[0], "epoch": epoch, "lr": scheduler.get_last_lr()[0]}, checkpoint=config.get("save", False))
+    folder = Path(config["folder"])
+    torch.save(model.state_dict(), folder / f"rank{context.get_world_rank()}.pt")
+
+
+def fault(config: dict[str, Any], *, before_backward: bool) -> bool:
+    """Come to harm if this is the rank and step of the configured fault, once; returns True to break the loop."""
+    plan = config.get("fault")
+    context = get_context()
+    if not plan or context.rehearsing or context.get_world_rank() != plan["rank"] or context.step != plan["step"]:
+        return False
+    if before_backward != (plan["kind"] in ("kill", "raise", "freeze")):
+        return False
+    proof = Path(config["folder"]) / f"fault-{plan['kind']}-{plan['rank']}-{plan['step']}"
+    if proof.exists():
+        return False
+    proof.write_text(str(os.getpid()))
+    if plan["kind"] == "freeze":
+        os.kill(os.getpid(), signal.SIGSTOP)
+    elif plan["kind"] in ("kill", "kill_before_step"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif plan["kind"] == "raise":
+        raise ZeroDivisionError("a mistake of the user")
+    return plan["kind"] == "break"
