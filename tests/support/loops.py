@@ -55,7 +55,7 @@ def reference(epoch_count: int = EPOCHS) -> dict[str, torch.Tensor]:
 
 
 def loop(config: dict[str, Any]) -> None:
-    """Train, slowly; with ``fault`` in the config, a rank comes to harm at a step.
+    """Train, slowly until the test makes a file ``go``; with ``fault``, a rank comes to harm at a step.
 
     Config: ``folder`` (weights and proofs of faults go there), ``sleep_s`` of each step, ``fault``: a dict of
     ``kind`` (``kill``, ``freeze``, ``raise``, ``break``, ``kill_before_step``), ``rank`` and ``step``.
@@ -75,12 +75,18 @@ def loop(config: dict[str, Any]) -> None:
                 break
             optimizer.step()
             seen += 1
-            time.sleep(config.get("sleep_s", 0.05))
+            pause(config)
         scheduler.step()
         total = context.all_reduce([1.0])
         report({"ranks": total[0], "epoch": epoch, "lr": scheduler.get_last_lr()[0]}, checkpoint=config.get("save", False))
     folder = Path(config["folder"])
     torch.save(model.state_dict(), folder / f"rank{context.get_world_rank()}.pt")
+
+
+def pause(config: dict[str, Any]) -> None:
+    """Leave a test the time for what it does to the job, and none afterwards."""
+    if not (Path(config["folder"]) / "go").exists():
+        time.sleep(config.get("sleep_s", 0.25))
 
 
 def fault(config: dict[str, Any], *, before_backward: bool) -> bool:

@@ -96,6 +96,7 @@ def story(job: RayJobHandle) -> str:
 
 def assert_as_fixed_size(folder: Path, job: RayJobHandle, epoch_count: int = loops.EPOCHS) -> None:
     """The job ends with the weights of plain PyTorch on every rank, each sample used once in every epoch."""
+    (folder / "go").touch()
     result = job.result(timeout_s=WAIT_S)
     assert result.status == "succeeded"
     expected = loops.reference(epoch_count)

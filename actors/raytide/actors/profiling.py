@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from raytide.actors.master import JobMaster
 
 _POLL_S = 0.1
+_START_LIMIT_S = 120.0
 _LIMIT_FACTOR = 20.0
 """A size whose steps are too slow for its window gets this many windows before it is given up."""
 
@@ -27,9 +28,9 @@ def measure_profile(master: JobMaster, request: str, least: int, most: int, wind
     Raises:
         RequestRefused: A size is outside the job's bounds, or no slot is free for it.
     """
-    now = master.view().world_size
     if not 1 <= least <= most:
         raise RequestRefused(f"profile({least}, {most}): give 1 <= least <= most")
+    now = _wait_for_members(master)
     if most > now:
         master.scale_out(f"{request}-out", most - now)
     elif most < now:
@@ -40,6 +41,16 @@ def measure_profile(master: JobMaster, request: str, least: int, most: int, wind
             master.scale_in(f"{request}-{size}", 1)
         profiles.append(_measure(master, size, window_s))
     return profiles
+
+
+def _wait_for_members(master: JobMaster) -> int:
+    """The job's size: one that just starts has none yet."""
+    deadline_s = time.monotonic() + _START_LIMIT_S
+    while not (view := master.view()).world_size:
+        if view.ended or view.phase == "suspended" or time.monotonic() > deadline_s:
+            raise RequestRefused(f"job {view.name} is {view.phase}: there is nothing to profile")
+        time.sleep(_POLL_S)
+    return view.world_size
 
 
 def _measure(master: JobMaster, size: int, window_s: float) -> Profile:
@@ -54,4 +65,6 @@ def _measure(master: JobMaster, size: int, window_s: float) -> Profile:
         if elapsed_s >= window_s and steps >= MIN_STEPS and view.step_s > 0.0:
             return Profile(size, view.step_s, view.samples_per_s, steps)
         if elapsed_s > _LIMIT_FACTOR * window_s:
-            raise RequestRefused(f"{steps} steps in {elapsed_s:.0f} s at {size} replicas: use a longer window")
+            raise RequestRefused(
+                f"{steps} steps in {elapsed_s:.0f} s at {size} replicas: use a longer window"
+            )

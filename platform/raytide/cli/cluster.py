@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from raytide.actors.client import RayJobHandle
     from raytide.actors.views import JobView
 
+POLL_S, SETTLE_LIMIT_S = 0.2, 120.0
 NO_EVENTS = 1 << 30
 """Asks for a view without the log."""
 
@@ -90,6 +92,18 @@ def only_job(known: list[JobView]) -> str:
     if not running:
         raise RequestRefused("no job is running: start one with `raytide run`")
     raise RequestRefused(f"{len(running)} jobs are running: name the one you mean ({', '.join(running)})")
+
+
+def size_of(handle: RayJobHandle) -> int:
+    """The job's replica count, once what is under way is done: a job that starts has none yet."""
+    deadline_s = time.monotonic() + SETTLE_LIMIT_S
+    while (view := handle.view(NO_EVENTS)).phase not in ("running", "suspended") and not view.ended:
+        if time.monotonic() > deadline_s:
+            raise RequestRefused(
+                f"job {view.name} is {view.phase} since {SETTLE_LIMIT_S:.0f} s: try again later"
+            )
+        time.sleep(POLL_S)
+    return view.world_size
 
 
 def node_names() -> dict[str, str]:

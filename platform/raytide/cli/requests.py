@@ -75,7 +75,7 @@ def plan_scale(
 
 def _by_count(change: Change) -> Action:
     def act(handle: RayJobHandle) -> RequestCost:
-        delta = change.delta(handle.view(cluster.NO_EVENTS).world_size)
+        delta = change.delta(cluster.size_of(handle) if change.to is not None else 0)
         if delta == 0:
             raise ConfigError("scale", "the job has that size already", "Nothing needs to be done")
         return handle.scale_out(delta) if delta > 0 else handle.scale_in(-delta)

@@ -178,7 +178,15 @@ class Membership:
             with self._lock:
                 effects = self.member.connected(generation.number)
                 self._changed.notify_all()
+        self._close_if_cancelled(groups)
         self._run(effects)
+
+    @staticmethod
+    def _close_if_cancelled(groups: Groups) -> None:
+        """A group that connected while it was given up has no other owner any more."""
+        if groups.cancelled.is_set():
+            for group in groups.all():
+                group.close()
 
     def _open(self, generation: Generation, suffix: str, members: tuple[ReplicaId, ...], groups: Groups) -> Group:
         host, _, port = generation.store.rpartition(":")

@@ -30,7 +30,7 @@ from raytide.train import FailureConfig
 def test_kill_of_any_rank_loses_nothing(cluster: TestCluster, tmp_path: Path, rank: int) -> None:
     """A lost worker is noticed at once by everybody, rank 0 (where others keep their store) included."""
     plan = {"kind": "kill", "rank": rank, "step": 5}
-    with running(tmp_path, start=3, config={"sleep_s": 0.1, "fault": plan}) as job:
+    with running(tmp_path, start=3, config={"fault": plan}) as job:
         view = wait_step(job, 7)
         assert fired(tmp_path, "kill")
         lost = [e for e in view.events if e.kind == "lost"]
@@ -43,7 +43,7 @@ def test_kill_of_any_rank_loses_nothing(cluster: TestCluster, tmp_path: Path, ra
 def test_kill_between_backward_and_step(cluster: TestCluster, tmp_path: Path) -> None:
     """The gradients were reduced, the dead rank never applied them: nobody applies the step twice."""
     plan = {"kind": "kill_before_step", "rank": 1, "step": 4}
-    with running(tmp_path, start=3, config={"sleep_s": 0.1, "fault": plan}) as job:
+    with running(tmp_path, start=3, config={"fault": plan}) as job:
         wait_step(job, 6)
         assert fired(tmp_path, "kill_before_step")
         assert_as_fixed_size(tmp_path, job)
@@ -53,7 +53,7 @@ def test_kill_in_the_last_step_of_an_epoch(cluster: TestCluster, tmp_path: Path)
     """The last, incomplete step has fewer samples than replicas, and a rank dies in it."""
     last = -(-loops.SAMPLES // loops.BATCH) - 1
     plan = {"kind": "kill", "rank": 1, "step": last}
-    with running(tmp_path, start=3, config={"sleep_s": 0.1, "fault": plan}) as job:
+    with running(tmp_path, start=3, config={"fault": plan}) as job:
         wait_step(job, last + 2)
         assert fired(tmp_path, "kill")
         assert_as_fixed_size(tmp_path, job)
@@ -62,7 +62,7 @@ def test_kill_in_the_last_step_of_an_epoch(cluster: TestCluster, tmp_path: Path)
 def test_frozen_replica_is_left_behind_and_harmless(cluster: TestCluster, tmp_path: Path) -> None:
     """A stopped process holds nobody up for longer than the limit, and changes nothing when it wakes."""
     plan = {"kind": "freeze", "rank": 1, "step": 5}
-    with running(tmp_path, start=3, config={"sleep_s": 0.1, "fault": plan}) as job:
+    with running(tmp_path, start=3, config={"fault": plan}) as job:
         wait(job, lambda view: fired(tmp_path, "freeze"), "the freeze")
         frozen_s = time.monotonic()
         wait_step(job, 7)
@@ -78,7 +78,7 @@ def test_frozen_replica_is_left_behind_and_harmless(cluster: TestCluster, tmp_pa
 def test_lost_replica_is_replaced(cluster: TestCluster, tmp_path: Path) -> None:
     """The job returns to its size by itself."""
     plan = {"kind": "kill", "rank": 1, "step": 2}
-    with running(tmp_path, start=2, config={"sleep_s": 0.3, "fault": plan}) as job:
+    with running(tmp_path, start=2, config={"fault": plan}) as job:
         wait(job, lambda view: any(e.kind == "lost" for e in view.events), "the loss")
         wait_size(job, 2)
         assert fired(tmp_path, "kill")
@@ -88,7 +88,7 @@ def test_lost_replica_is_replaced(cluster: TestCluster, tmp_path: Path) -> None:
 def test_below_the_minimum_the_job_pauses_and_resumes(cluster: TestCluster, tmp_path: Path) -> None:
     """With too few replicas left nobody trains; the newcomer gets the survivor's state, not a checkpoint's."""
     plan = {"kind": "kill", "rank": 1, "step": 5}
-    with running(tmp_path, start=2, workers=(2, 3), config={"sleep_s": 0.1, "fault": plan}) as job:
+    with running(tmp_path, start=2, workers=(2, 3), config={"fault": plan}) as job:
         wait_step(job, 8)
         assert fired(tmp_path, "kill")
         assert not any(e.kind == "restart" for e in job.view().events)
@@ -97,11 +97,12 @@ def test_below_the_minimum_the_job_pauses_and_resumes(cluster: TestCluster, tmp_
 
 def test_all_replicas_lost_restarts_from_the_checkpoint(cluster: TestCluster, tmp_path: Path) -> None:
     """Nobody is left: the job goes on from its last checkpoint, with its cursor."""
-    with running(tmp_path, start=2, config={"sleep_s": 0.15, "save": True}) as job:
+    with running(tmp_path, start=2, config={"save": True}) as job:
         wait(job, lambda view: bool(view.checkpoint) and view.step > 9, "a checkpoint")
         for member in job.view().members:
             os.kill(member.pid, signal.SIGKILL)
         wait(job, lambda view: any(e.kind == "restart" for e in view.events), "the restart")
+        (tmp_path / "go").touch()
         result = job.result(timeout_s=90)
         assert result.status == "succeeded"
         weights = sorted(tmp_path.glob("rank*.pt"))
@@ -110,7 +111,7 @@ def test_all_replicas_lost_restarts_from_the_checkpoint(cluster: TestCluster, tm
 
 def test_second_loss_during_recovery(cluster: TestCluster, tmp_path: Path) -> None:
     """Two of four die within milliseconds: one recovery interrupts the other."""
-    with running(tmp_path, start=4, config={"sleep_s": 0.1}) as job:
+    with running(tmp_path, start=4) as job:
         members = {m.rank: m.pid for m in wait_step(job, 3).members}
         os.kill(members[1], signal.SIGKILL)
         time.sleep(0.03)
@@ -132,7 +133,7 @@ def test_exception_of_the_user_ends_the_job_with_rank_and_traceback(cluster: Tes
 def test_break_on_one_rank_fails_naming_the_ranks(cluster: TestCluster, tmp_path: Path) -> None:
     """Ranks whose programs part cannot train together; the job says who is where instead of hanging."""
     plan = {"kind": "break", "rank": 1, "step": 3}
-    with running(tmp_path, start=2, config={"fault": plan, "sleep_s": 0.02}) as job:
+    with running(tmp_path, start=2, config={"fault": plan}) as job:
         with pytest.raises(JobFailed, match=r"the ranks have parted .*rank 0 is .*rank 1 is"):
             job.result(timeout_s=60)
         assert fired(tmp_path, "break")
@@ -151,7 +152,7 @@ def test_too_many_losses_fail_the_job(cluster: TestCluster, tmp_path: Path) -> N
 def test_node_lost_with_its_replicas_and_used_again(cluster: TestCluster, tmp_path: Path) -> None:
     """A whole node goes, the job goes on; the host comes back and is not avoided for having failed once."""
     node = cluster.add_node("node-c", slots=1)
-    with running(tmp_path, start=1, config={"sleep_s": 0.3}) as job:
+    with running(tmp_path, start=1) as job:
         wait_step(job, 1)
         job.scale_out(slots=["node-c"])
         cluster.kill_node(node)
@@ -186,7 +187,7 @@ def wounded_transfer(config: dict[str, Any]) -> None:
 
 def test_transfer_that_fails_half_way(cluster: TestCluster, tmp_path: Path) -> None:
     """The newcomer dies while its state arrives: the old members go on, and the job still grows later."""
-    with running(tmp_path, start=2, loop=wounded_transfer, config={"sleep_s": 0.3}) as job:
+    with running(tmp_path, start=2, loop=wounded_transfer) as job:
         wait_step(job, 1)
         first_error = ""
         try:

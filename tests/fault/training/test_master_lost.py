@@ -35,7 +35,7 @@ def kill_master(job: RayJobHandle) -> int:
 
 def test_training_goes_on_without_its_master(cluster: TestCluster, tmp_path: Path) -> None:
     """No step waits for a master: steps are applied while none lives."""
-    with running(tmp_path, start=2, config={"sleep_s": 0.05, "epochs": 60}) as job:
+    with running(tmp_path, start=2, config={"epochs": 4000, "sleep_s": 0.05}) as job:
         wait_step(job, 5)
         first = kill_master(job)
         killed_s = time.time()
@@ -53,7 +53,7 @@ def test_training_goes_on_without_its_master(cluster: TestCluster, tmp_path: Pat
 def test_master_killed_during_a_resize(cluster: TestCluster, tmp_path: Path, moment: str) -> None:
     """The resize ends as it was asked for, whoever answers."""
     answers: list[RequestCost] = []
-    with running(tmp_path, config={"sleep_s": 0.3}) as job:
+    with running(tmp_path) as job:
         wait_step(job, 1)
         asking = threading.Thread(target=lambda: answers.append(job.scale_out(1)))
         asking.start()
@@ -68,7 +68,7 @@ def test_master_killed_during_a_resize(cluster: TestCluster, tmp_path: Path, mom
 
 def test_replica_lost_while_the_master_is_away(cluster: TestCluster, tmp_path: Path) -> None:
     """Two failures at once: the next master finds the generation incomplete and recovers it."""
-    with running(tmp_path, start=3, config={"sleep_s": 0.2}) as job:
+    with running(tmp_path, start=3) as job:
         members = {m.rank: m.pid for m in wait_step(job, 3).members}
         kill_master(job)
         os.kill(members[1], signal.SIGKILL)

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.cluster import TestCluster
 from typer.testing import CliRunner, Result
 
-from raytide.cli.demo_cluster import two_nodes
 from raytide.cli.main import app
 
 START_LIMIT_S = 120.0
@@ -22,9 +22,9 @@ RAYTIDE = [sys.executable, "-c", "from raytide.cli.main import app; app()"]
 
 
 @pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with two_nodes() as address:
-        yield address
+def address(cluster: TestCluster) -> str:
+    """Address of the shared cluster, for shells of their own."""
+    return str(cluster.cluster.address)
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from raytide.errors import RequestRefused
 
 def test_grow_migrate_and_remove_rank_0(cluster: TestCluster, tmp_path: Path) -> None:
     """Mid-epoch growth, a move to another node, and an arbitrary rank removed: the step counter never goes back."""
-    with running(tmp_path, config={"sleep_s": 0.25}) as job:
+    with running(tmp_path) as job:
         wait_step(job, 2)
         grown = job.scale_out(2)
         assert grown.world_size == 3
@@ -31,7 +31,7 @@ def test_grow_migrate_and_remove_rank_0(cluster: TestCluster, tmp_path: Path) ->
 
 def test_shrink_to_one_and_rejoin_repeatedly(cluster: TestCluster, tmp_path: Path) -> None:
     """The same job shrinks to world size 1 and grows again, over and over."""
-    with running(tmp_path, start=2, config={"sleep_s": 0.25}) as job:
+    with running(tmp_path, start=2) as job:
         wait_step(job, 1)
         for _ in range(2):
             assert job.scale_in(1).world_size == 1
@@ -41,7 +41,7 @@ def test_shrink_to_one_and_rejoin_repeatedly(cluster: TestCluster, tmp_path: Pat
 
 def test_requests_at_the_same_time_are_merged_or_queued(cluster: TestCluster, tmp_path: Path) -> None:
     """Three requests at once: none is lost, none waits for ever."""
-    with running(tmp_path, start=2, config={"sleep_s": 0.25}) as job:
+    with running(tmp_path, start=2) as job:
         wait_step(job, 1)
         threads = [
             threading.Thread(target=job.scale_out, args=(1,)),
@@ -59,7 +59,7 @@ def test_requests_at_the_same_time_are_merged_or_queued(cluster: TestCluster, tm
 
 def test_all_members_are_replaced(cluster: TestCluster, tmp_path: Path) -> None:
     """Both replicas move to other slots in two overlapping requests; nobody of the first set remains."""
-    with running(tmp_path, start=2, config={"sleep_s": 0.3}) as job:
+    with running(tmp_path, start=2) as job:
         first = {m.replica for m in wait_step(job, 1).members}
         moves = [threading.Thread(target=job.migrate, args=(rank,)) for rank in (0, 1)]
         for move in moves:
@@ -73,7 +73,7 @@ def test_all_members_are_replaced(cluster: TestCluster, tmp_path: Path) -> None:
 
 def test_migrate_to_a_named_node(cluster: TestCluster, tmp_path: Path) -> None:
     """A replica goes where it is told to, and an unknown node is refused by name."""
-    with running(tmp_path, config={"sleep_s": 0.3}) as job:
+    with running(tmp_path) as job:
         here = wait_step(job, 1).members[0].node
         head = cluster.cluster.head_node.node_id
         target = "node-b" if here == head else "node-a"
@@ -86,7 +86,7 @@ def test_migrate_to_a_named_node(cluster: TestCluster, tmp_path: Path) -> None:
 
 def test_refused_requests_change_nothing(cluster: TestCluster, tmp_path: Path) -> None:
     """Too many, too few, no such rank: a clear word each, and no slot leaks."""
-    with running(tmp_path, start=2, workers=(2, 3), config={"sleep_s": 0.1}) as job:
+    with running(tmp_path, start=2, workers=(2, 3)) as job:
         wait_step(job, 1)
         with pytest.raises(RequestRefused, match=r"outside num_workers=\(2, 3\)"):
             job.scale_in(1)
@@ -101,7 +101,7 @@ def test_refused_requests_change_nothing(cluster: TestCluster, tmp_path: Path) -
 
 def test_suspend_and_resume_at_another_size(cluster: TestCluster, tmp_path: Path) -> None:
     """From two replicas to none, and on with three: the non-divisible rest of the epoch is not skipped."""
-    with running(tmp_path, start=2, config={"sleep_s": 0.15}) as job:
+    with running(tmp_path, start=2) as job:
         wait_step(job, 9)
         suspended = job.suspend()
         assert suspended.path
@@ -112,7 +112,7 @@ def test_suspend_and_resume_at_another_size(cluster: TestCluster, tmp_path: Path
 
 def test_loader_processes_keep_working_over_resizes(cluster: TestCluster, tmp_path: Path) -> None:
     """Two loader processes with prefetch in every replica, while it grows and shrinks."""
-    with running(tmp_path, config={"sleep_s": 0.3, "num_workers": 2}) as job:
+    with running(tmp_path, config={"num_workers": 2}) as job:
         wait_step(job, 1)
         job.scale_out(1)
         job.scale_in(ranks=[0])
@@ -121,7 +121,7 @@ def test_loader_processes_keep_working_over_resizes(cluster: TestCluster, tmp_pa
 
 def test_profile_walks_down(cluster: TestCluster, tmp_path: Path) -> None:
     """One run gives the throughput at every size, largest first."""
-    with running(tmp_path, config={"sleep_s": 0.05, "epochs": 400}) as job:
+    with running(tmp_path, config={"epochs": 4000, "sleep_s": 0.02}) as job:
         wait_step(job, 1)
         frame = job.profile(1, 2, window_s=1.0)
         assert list(frame["world_size"]) == [2, 1]

@@ -18,7 +18,7 @@ class FakeHandle:
         self.asked: list[tuple[str, Any]] = []
 
     def view(self, since: int = 0) -> SimpleNamespace:
-        return SimpleNamespace(world_size=self.world_size)
+        return SimpleNamespace(world_size=self.world_size, phase="running", ended=False)
 
     def scale_out(self, count: int = 0, *, slots: tuple[str, ...] = ()) -> None:
         self.asked.append(("out", slots or count))
