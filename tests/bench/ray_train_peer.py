@@ -80,8 +80,8 @@ def world_size_now(folder: str) -> int:
 def measure() -> dict[str, float]:
     """Grow from 2 to 4 workers, then kill one."""
     os.environ["RAY_TRAIN_V2_ENABLED"] = "1"
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 3, "include_dashboard": False})
-    ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False})
+    ray.init(address=cluster.address, log_to_driver=bool(os.environ.get("RAYTIDE_BENCH_DEBUG")), logging_level="ERROR")
     with tempfile.TemporaryDirectory() as folder:
         trainer = TorchTrainer(
             loop,

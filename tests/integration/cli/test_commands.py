@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.cluster import TestCluster
 from typer.testing import CliRunner, Result
 
 from raytide.cli.main import app
+from support.cluster import TestCluster
 
 START_LIMIT_S = 120.0
 RAYTIDE = [sys.executable, "-c", "from raytide.cli.main import app; app()"]
