@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -128,7 +130,7 @@ class Elastic(Run):
         self.job = ThreadJob(loop, config, replicas, **options)
         self.probe.job = self.job
 
-    def finish(self, phase: str = "succeeded", timeout_s: float = 60.0) -> Elastic:
+    def finish(self, phase: str = "succeeded", timeout_s: float = 20.0) -> Elastic:
         """Start if need be, wait for the end, and see that all that was planned happened."""
         if not self.job.runtimes and self.job.ended is None:
             self.job.start()
@@ -147,3 +149,58 @@ def equal(run: Run, expected: Run, limit: float = 1e-12) -> None:
             scale = max(float(want.double().norm()), 1e-30)
             difference = float((got.double() - want.double()).norm()) / scale
             assert difference <= limit, f"rank {rank}, tensor {number}: {difference:.2e}"
+
+
+DATA = samples(50)
+VALIDATION = samples(20, seed=9)
+BATCH, EPOCHS = 12, 3
+PER_EPOCH = 5
+"""Steps of an epoch; the last one has two samples, less than three replicas need."""
+
+
+def full_loop(config: dict[str, Any]) -> None:
+    """A loop with every kind of call point: user collectives before and behind the step, validation, reports."""
+    api, probe = config["api"], config["probe"]
+    model = mlp()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    per_step = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.95)
+    model, optimizer, per_step = api.prepare(model, optimizer, per_step)
+    context = api.get_context()
+    for _ in api.epochs(config.get("epochs", EPOCHS)):
+        for x, y in api.batches(DATA, global_batch_size=BATCH, shuffle=True, seed=1):
+            probe("begin")
+            context.all_reduce([float(x.sum())])
+            probe("forward")
+            output = model(x)
+            output.register_hook(lambda grad: probe("backward"))
+            loss = ((output - y) ** 2).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            probe("step")
+            optimizer.step()
+            probe("stepped")
+            context.all_reduce([float((x * x).sum())])
+            probe("reduced")
+            per_step.step()
+            probe("end")
+        probe("validation")
+        counted = 0.0
+        for x, _ in api.batches(VALIDATION, global_batch_size=8, train=False):
+            counted += len(x)
+            probe("in validation")
+        probe("validated")
+        counted = context.all_reduce([counted])[0]
+        probe("report")
+        api.report({"counted": counted}, checkpoint=config.get("checkpoint", False))
+        probe("reported")
+    probe("finished")
+    config["run"].keep(context.get_world_rank(), model, optimizer.param_groups[0]["lr"])
+
+
+def positions(folder: Path, epochs: int = EPOCHS, first: int = 0) -> None:
+    """The applied steps are the whole of every epoch, each position in one step, in order."""
+    lines = [json.loads(line) for file in folder.glob("*.jsonl") for line in file.read_text().splitlines()]
+    steps = sorted({(n["step"], n["epoch"], n["cursor"], n["cursor_after"]) for n in lines})
+    size = len(DATA)
+    want = [(s, s // PER_EPOCH, BATCH * (s % PER_EPOCH)) for s in range(first, epochs * PER_EPOCH)]
+    assert steps == [(s, e, c, min(size, c + BATCH)) for s, e, c in want]

@@ -120,6 +120,14 @@ class ThreadJob:
         self.wait(lambda: name in self.answers or self._all_connected(), what="a published resize")
         return name
 
+    def wait_world(self, size: int, timeout_s: float = 15.0) -> None:
+        """Wait until the job has this size, or is about to change it: everybody is connected."""
+        self.wait(lambda: self._all_connected() or self._has(size), timeout_s, f"world size {size}")
+
+    def _has(self, size: int) -> bool:
+        active = self.state.active
+        return active is not None and active.world_size == size and self.state.pending is None
+
     def _all_connected(self) -> bool:
         pending = self.state.pending
         if pending is None:
@@ -158,7 +166,7 @@ class ThreadJob:
         if self.crash is not None:
             raise self.crash
         for runtime in list(self.runtimes.values()):
-            runtime.join(10.0)
+            runtime.join(3.0)
         self.store.close()
         return self.ended
 

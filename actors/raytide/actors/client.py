@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import threading
 import time
 import uuid
 from collections.abc import Sequence
@@ -24,7 +26,10 @@ from raytide.train.result import RequestCost, Result, resize_history
 if TYPE_CHECKING:
     import pandas as pd
 
+logger = logging.getLogger(__name__)
+
 POLL_S = 0.25
+OWNER_PING_S = 5.0
 VIEW_TIMEOUT_S = 60.0
 
 
@@ -55,7 +60,7 @@ def find_job(name: str) -> RayJobHandle:
     except ValueError as error:
         known = ", ".join(list_jobs()) or "none"
         raise RequestRefused(f"no job called {name!r} is running; running: {known}") from error
-    return RayJobHandle(name, master, "", ends_cluster=False)
+    return RayJobHandle(name, master, "")
 
 
 def list_jobs() -> list[str]:
@@ -72,14 +77,29 @@ class RayJobHandle:
         name: The job's name.
         master: Its master's actor.
         storage: Root of its checkpoints.
+        owns: The job ends some time after this handle's process does.
         ends_cluster: The cluster was started for this job and ends with it.
     """
 
-    def __init__(self, name: str, master: ActorHandle[Any], storage: str, *, ends_cluster: bool) -> None:
+    def __init__(
+        self, name: str, master: ActorHandle[Any], storage: str, *, owns: bool = False, ends_cluster: bool = False
+    ) -> None:
         self._name = name
         self._master = master
         self._storage = storage
         self._ends_cluster = ends_cluster
+        self._owns = owns
+        self._closed = threading.Event()
+        if owns:
+            threading.Thread(target=self._keep_alive, name=f"raytide-owner-{name}", daemon=True).start()
+
+    def _keep_alive(self) -> None:
+        """Renew the job's lease, whatever this process is waiting for meanwhile."""
+        while not self._closed.wait(OWNER_PING_S):
+            try:
+                ray.get(self._master.owner_lives.remote(), timeout=VIEW_TIMEOUT_S)
+            except (RayError, GetTimeoutError) as error:
+                logger.info("job %s: the master does not answer: %s", self._name, error)
 
     @property
     def name(self) -> str:
@@ -93,7 +113,7 @@ class RayJobHandle:
 
     def view(self, since: int = 0) -> JobView:
         """The job as it stands, with the events from number ``since`` on."""
-        view: JobView = unwrap(self._master.view.remote(since, owner=True), VIEW_TIMEOUT_S)
+        view: JobView = unwrap(self._master.view.remote(since), VIEW_TIMEOUT_S)
         return view
 
     # --- requests ----------------------------------------------------------------------------
@@ -193,8 +213,9 @@ class RayJobHandle:
         )
 
     def close(self) -> None:
-        """Forget the master, and end the cluster that was started for this job."""
-        if not ray.is_initialized():
+        """Forget the master (its owner only), and end the cluster that was started for this job."""
+        self._closed.set()
+        if not self._owns or not ray.is_initialized():
             return
         try:
             ray.kill(self._master, no_restart=True)

@@ -52,7 +52,7 @@ class RayLauncher:
         embedded = ensure_cluster(request.scaling)
         _check_resources(request.scaling)
         master = _create_master(spec)
-        handle = RayJobHandle(spec.name, master, spec.storage, ends_cluster=embedded)
+        handle = RayJobHandle(spec.name, master, spec.storage, owns=True, ends_cluster=embedded)
         try:
             unwrap(master.start.remote(), START_TIMEOUT_S)
         except BaseException:

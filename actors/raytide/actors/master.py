@@ -193,10 +193,13 @@ class JobMaster:
     # --- views -------------------------------------------------------------------------------
 
     @ray.method(concurrency_group="views")
-    def view(self, since: int = 0, *, owner: bool = False) -> JobView:
+    def owner_lives(self) -> None:
+        """The job's owner still wants it."""
+        self._owner_seen_s = time.monotonic()
+
+    @ray.method(concurrency_group="views")
+    def view(self, since: int = 0) -> JobView:
         """The job as it stands, with the events from number ``since`` on."""
-        if owner:
-            self._owner_seen_s = time.monotonic()
         s, pace = self._shell.state, self._pace
         ranks = {r: i for i, r in enumerate(s.active.members if s.active else ())}
         members = tuple(

@@ -20,9 +20,11 @@ from raytide.cli.moments import Moment, moments
 from raytide.cli.timeline import draw_timeline
 from raytide.cli.traces import EpochSamples, check_epochs, read_steps
 from raytide.jobs import digits
-from raytide.train import ElasticTrainer, JobHandle, Result, RunConfig, ScalingConfig
+from raytide.train import ElasticTrainer, FailureConfig, JobHandle, Result, RunConfig, ScalingConfig
 
 MOST = 4
+PATIENCE_S = 20.0
+"""Replicas that import PyTorch on busy cores can be silent for seconds; a killed one is noticed anyway."""
 DWELL_S, DWELL_STEPS = 4.0, 30
 """Between two acts the job trains undisturbed, so that the picture shows each size."""
 
@@ -84,7 +86,10 @@ def _trainer(folder: Path, epochs: int) -> ElasticTrainer:
         },
         scaling_config=ScalingConfig(num_workers=(1, MOST)),
         run_config=RunConfig(
-            name="digits", storage_path=str(folder / "storage"), trace_path=str(folder / "trace")
+            name="digits",
+            storage_path=str(folder / "storage"),
+            trace_path=str(folder / "trace"),
+            failure_config=FailureConfig(suspect_s=PATIENCE_S),
         ),
     )
 

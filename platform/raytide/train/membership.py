@@ -264,7 +264,9 @@ class Membership:
         with self._lock:
             applied = received.applied if received else self.member.applied
             collectives = received.collectives if received else self.member.collectives
-            cost = Cost(time.monotonic() - started_s, transfer_s if generation.transfers else 0.0, sent)
+            # A newcomer waits for the switch in its transfer: only what it costs the others counts.
+            paused_s = time.monotonic() - started_s if self.member.active is not None else 0.0
+            cost = Cost(paused_s, transfer_s if sent else 0.0, sent)
             effects = self.member.adopted(generation, applied=applied, collectives=collectives, cost=cost)
             if effects:
                 if received:

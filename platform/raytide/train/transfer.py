@@ -12,7 +12,10 @@ from raytide.collective import Group, Work
 from raytide.train.captured import Captured, read_header
 
 CHUNK_BYTES = 16 << 20
-"""Large enough that latency does not count, small enough that copying overlaps with sending."""
+"""Large enough that latency does not count, small enough that packing overlaps with sending."""
+
+ALONE_BYTES = 1 << 20
+"""Parts from this size on travel as they lie in memory; smaller ones are packed together."""
 
 _IN_FLIGHT = 3
 
@@ -22,12 +25,14 @@ def send_state(group: Group, state: Captured) -> int:
     header = torch.frombuffer(bytearray(state.header()), dtype=torch.uint8)
     group.control.broadcast(torch.tensor([header.numel()]), 0).wait()
     group.control.broadcast(header, 0).wait()
-    window = _Window()
+    in_flight: deque[Work] = deque()
     for device_group, tensors in _by_group(group, state.tensors):
         for chunk in chunks(tensors, CHUNK_BYTES):
-            buffer = torch.cat([part.reshape(-1).view(torch.uint8) for part in chunk])
-            window.add(device_group.broadcast(buffer, 0))
-    window.drain()
+            in_flight.append(device_group.broadcast(_packed(chunk), 0))
+            if len(in_flight) >= _IN_FLIGHT:
+                in_flight.popleft().wait()
+    while in_flight:
+        in_flight.popleft().wait()
     return state.size_bytes + header.numel()
 
 
@@ -39,12 +44,39 @@ def receive_state(group: Group, device: torch.device) -> Captured:
     group.control.broadcast(header, 0).wait()
     skeleton, specs = read_header(header.numpy().tobytes())
     tensors = tuple(spec.empty(device) for spec in specs)
+    in_flight: deque[_Arriving] = deque()
     for device_group, mine in _by_group(group, tensors):
         for chunk in chunks(mine, CHUNK_BYTES):
-            buffer = torch.empty(sum(_bytes(p) for p in chunk), dtype=torch.uint8, device=chunk[0].device)
-            device_group.broadcast(buffer, 0).wait()
-            _scatter(buffer, chunk)
+            in_flight.append(_Arriving(device_group, chunk))
+            if len(in_flight) >= _IN_FLIGHT:
+                in_flight.popleft().finish()
+    while in_flight:
+        in_flight.popleft().finish()
     return Captured(skeleton, tensors)
+
+
+def _packed(chunk: Sequence[Tensor]) -> Tensor:
+    """The bytes of a chunk in one tensor; a chunk of one part is that part itself."""
+    flat = [part.reshape(-1).view(torch.uint8) for part in chunk]
+    return flat[0] if len(flat) == 1 else torch.cat(flat)
+
+
+class _Arriving:
+    """A chunk on its way into the tensors it belongs to."""
+
+    def __init__(self, group: Group, chunk: Sequence[Tensor]) -> None:
+        self._chunk = chunk
+        alone = len(chunk) == 1
+        size = sum(_bytes(part) for part in chunk)
+        self._buffer = (
+            chunk[0].view(torch.uint8) if alone else torch.empty(size, dtype=torch.uint8, device=chunk[0].device)
+        )
+        self._work = group.broadcast(self._buffer, 0)
+
+    def finish(self) -> None:
+        self._work.wait()
+        if len(self._chunk) > 1:
+            _scatter(self._buffer, self._chunk)
 
 
 def gather_objects(group: Group, value: bytes) -> list[bytes]:
@@ -60,38 +92,31 @@ def gather_objects(group: Group, value: bytes) -> list[bytes]:
     return [out[: int(n.item())].numpy().tobytes() for out, n in zip(outputs, lengths, strict=True)]
 
 
-class _Window:
-    """A few operations in flight at a time."""
-
-    def __init__(self) -> None:
-        self._works: deque[Work] = deque()
-
-    def add(self, work: Work) -> None:
-        self._works.append(work)
-        if len(self._works) >= _IN_FLIGHT:
-            self._works.popleft().wait()
-
-    def drain(self) -> None:
-        while self._works:
-            self._works.popleft().wait()
-
-
 def chunks(tensors: Sequence[Tensor], limit_bytes: int) -> Iterator[list[Tensor]]:
-    """Cut tensors into flat parts and pack parts into chunks of at most ``limit_bytes``; same on both sides."""
-    chunk: list[Tensor] = []
+    """Cut tensors into flat parts, and pack small parts into chunks of at most ``limit_bytes``.
+
+    The cut depends on shapes and dtypes only: it is the same on both sides.
+    """
+    packed: list[Tensor] = []
     room = limit_bytes
-    for tensor in tensors:
-        flat = tensor.reshape(-1)
-        step = max(1, limit_bytes // max(1, tensor.element_size()))
-        for start in range(0, flat.numel(), step):
-            part = flat[start : start + step]
-            if _bytes(part) > room and chunk:
-                yield chunk
-                chunk, room = [], limit_bytes
-            chunk.append(part)
-            room -= _bytes(part)
-    if chunk:
-        yield chunk
+    for part in (part for tensor in tensors for part in _parts(tensor, limit_bytes)):
+        if _bytes(part) >= ALONE_BYTES:
+            yield [part]
+            continue
+        if _bytes(part) > room:
+            yield packed
+            packed, room = [], limit_bytes
+        packed.append(part)
+        room -= _bytes(part)
+    if packed:
+        yield packed
+
+
+def _parts(tensor: Tensor, limit_bytes: int) -> Iterator[Tensor]:
+    flat = tensor.reshape(-1)
+    step = max(1, limit_bytes // tensor.element_size())
+    for start in range(0, flat.numel(), step):
+        yield flat[start : start + step]
 
 
 def _bytes(tensor: Tensor) -> int:
