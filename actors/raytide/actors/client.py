@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -10,13 +11,12 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-
 import ray
-from ray.actor import ActorHandle
 from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 
 from raytide.actors.progress import Progress
 from raytide.actors.replica import NAMESPACE
+from raytide.actors.untyped import Handle, get
 from raytide.actors.views import Event, JobView
 from raytide.elastic.effects import Answer
 from raytide.errors import JobFailed, LoopError, RaytideError, RequestRefused
@@ -40,7 +40,7 @@ def unwrap(answer: Any, timeout_s: float | None) -> Any:
         RequestRefused: No answer within ``timeout_s``.
     """
     try:
-        return ray.get(answer, timeout=timeout_s)
+        return get(answer, timeout_s)
     except GetTimeoutError as error:
         raise RequestRefused(f"the job's master gave no answer within {timeout_s} s") from error
     except RayTaskError as error:
@@ -82,7 +82,7 @@ class RayJobHandle:
     """
 
     def __init__(
-        self, name: str, master: ActorHandle[Any], storage: str, *, owns: bool = False, ends_cluster: bool = False
+        self, name: str, master: Handle, storage: str, *, owns: bool = False, ends_cluster: bool = False
     ) -> None:
         self._name = name
         self._master = master
@@ -97,7 +97,7 @@ class RayJobHandle:
         """Renew the job's lease, whatever this process is waiting for meanwhile."""
         while not self._closed.wait(OWNER_PING_S):
             try:
-                ray.get(self._master.owner_lives.remote(), timeout=VIEW_TIMEOUT_S)
+                get(self._master.owner_lives.remote(), VIEW_TIMEOUT_S)
             except (RayError, GetTimeoutError) as error:
                 logger.info("job %s: the master does not answer: %s", self._name, error)
 
@@ -107,7 +107,7 @@ class RayJobHandle:
         return self._name
 
     @property
-    def master(self) -> ActorHandle[Any]:
+    def master(self) -> Handle:
         """The actor of the job's master."""
         return self._master
 
@@ -132,7 +132,7 @@ class RayJobHandle:
 
     def profile(self, least: int, most: int, *, window_s: float = 3.0) -> pd.DataFrame:
         """Throughput at each size from ``most`` down to ``least``, from this one run."""
-        import pandas as pd  # a second of import that most commands need not pay
+        import pandas as pd  # noqa: PLC0415 - a second of import that most commands need not pay
 
         profiles = unwrap(self._master.profile.remote(_new_request(), least, most, window_s), None)
         return pd.DataFrame([asdict(profile) for profile in profiles])
@@ -198,7 +198,7 @@ class RayJobHandle:
         return JobFailed(f"job {self._name} failed: {view.error}")
 
     def _result(self, view: JobView, events: list[Event]) -> Result:
-        import pandas as pd  # as in profile()
+        import pandas as pd  # noqa: PLC0415 - as in profile()
 
         rows = unwrap(self._master.metrics.remote(), VIEW_TIMEOUT_S)
         plain = [asdict(event) for event in events]
@@ -217,10 +217,8 @@ class RayJobHandle:
         self._closed.set()
         if not self._owns or not ray.is_initialized():
             return
-        try:
+        with contextlib.suppress(RayError, ValueError):  # it may be gone already, which is what is wanted
             ray.kill(self._master, no_restart=True)
-        except (RayError, ValueError):
-            pass  # it is gone already, which is what was wanted
         if self._ends_cluster:
             ray.shutdown()
 

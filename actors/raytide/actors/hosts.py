@@ -12,13 +12,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import ray
-from ray.actor import ActorHandle
 from ray.exceptions import ActorUnavailableError, RayActorError, RayError, RayTaskError
 from ray.util.placement_group import PlacementGroup
 
 from raytide.actors.replica import NAMESPACE, Assignment
 from raytide.actors.slots import NodeView, choose_slots, cluster_view, group_name, release, reserve, sweep
 from raytide.actors.standby import Host, StandbyPool, end_host, start_host
+from raytide.actors.untyped import Handle, get
 from raytide.elastic.messages import Died, FromReplica, LoopRaised, ToReplica
 from raytide.elastic.model import ReplicaId, Slot
 from raytide.errors import RequestRefused
@@ -115,7 +115,7 @@ class Hosts:
     # --- hosts -------------------------------------------------------------------------------
 
     def start(
-        self, replica: ReplicaId, slot: Slot, assignment: Assignment, master: ActorHandle[Any]
+        self, replica: ReplicaId, slot: Slot, assignment: Assignment, master: Handle
     ) -> None:
         """Start ``replica`` on ``slot``: on its standby, if there is one. Repeating it changes nothing."""
         with self._lock:
@@ -127,7 +127,7 @@ class Hosts:
                 self._say(replica, Died(f"could not be started: {error}"))
                 return
             self._hosts[replica] = host
-        assigned = host.actor.assign.remote(assignment, master)
+        assigned: Any = host.actor.assign.remote(assignment, master)
         self._watch(replica, host, assigned)
 
     def _new_host(self, replica: ReplicaId, slot: Slot) -> Host:
@@ -160,16 +160,16 @@ class Hosts:
     def _actor_name(self, replica: ReplicaId) -> str:
         return f"replica:{self._job}:{replica}"
 
-    def _watch(self, replica: ReplicaId, host: Host, assigned: ray.ObjectRef[int]) -> None:
+    def _watch(self, replica: ReplicaId, host: Host, assigned: Any) -> None:
         name = f"raytide-watch-{replica}"
         threading.Thread(target=self._wait_exit, args=(replica, host, assigned), name=name, daemon=True).start()
 
-    def _wait_exit(self, replica: ReplicaId, host: Host, assigned: ray.ObjectRef[int]) -> None:
+    def _wait_exit(self, replica: ReplicaId, host: Host, assigned: Any) -> None:
         """Runs in a thread per replica: a killed process is known here within about 20 ms."""
         while True:
             try:
-                self._pids[replica] = ray.get(assigned)
-                ray.get(host.actor.wait_exit.remote())
+                self._pids[replica] = get(assigned)
+                get(host.actor.wait_exit.remote())
                 break
             except ActorUnavailableError:
                 time.sleep(_UNREACHABLE_RETRY_S)  # not dead yet, as far as Ray knows

@@ -9,13 +9,12 @@ import socket
 from typing import Any
 
 import ray
-from ray import cloudpickle
-from ray.actor import ActorHandle
 
 from raytide.actors.client import RayJobHandle, unwrap
 from raytide.actors.master import MasterActor
 from raytide.actors.replica import NAMESPACE
 from raytide.actors.spec import JobSpec
+from raytide.actors.untyped import Handle, last_address, pickled, total_resources
 from raytide.errors import ConfigError, RequestRefused
 from raytide.train.config import ScalingConfig
 from raytide.train.trainer import JobRequest
@@ -61,11 +60,13 @@ class RayLauncher:
         return handle
 
 
-def _create_master(spec: JobSpec) -> ActorHandle[Any]:
+def _create_master(spec: JobSpec) -> Handle:
     try:
-        return MasterActor.options(name=f"master:{spec.name}", namespace=NAMESPACE, lifetime="detached").remote(spec)
+        named = MasterActor.options(name=f"master:{spec.name}", namespace=NAMESPACE, lifetime="detached")
+        master: Handle = named.remote(spec)
     except ValueError as error:
         raise RequestRefused(f"a job called {spec.name!r} is already running: choose another name") from error
+    return master
 
 
 def ensure_cluster(scaling: ScalingConfig) -> bool:
@@ -91,8 +92,7 @@ def find_cluster() -> str | None:
     address = os.environ.get("RAY_ADDRESS")
     if address:
         return None if address == "local" else address
-    # Ray has no public call for the address that ``ray start`` leaves for ``address="auto"``.
-    known = ray._private.utils.read_ray_address()
+    known = last_address()
     if not known:
         return None
     host, _, port = known.rpartition(":")
@@ -100,13 +100,13 @@ def find_cluster() -> str | None:
         socket.create_connection((host, int(port)), timeout=PROBE_TIMEOUT_S).close()
     except OSError:
         return None
-    return str(known)
+    return known
 
 
 def _check_resources(scaling: ScalingConfig) -> None:
     if not scaling.use_gpu:
         return
-    gpus = ray.cluster_resources().get("GPU", 0)
+    gpus = total_resources().get("GPU", 0)
     if gpus < scaling.least * scaling.slot_resources.get("GPU", 1.0):
         raise ConfigError(
             "ScalingConfig.use_gpu",
@@ -117,7 +117,7 @@ def _check_resources(scaling: ScalingConfig) -> None:
 
 def _pickled(value: object, what: str) -> bytes:
     try:
-        return bytes(cloudpickle.dumps(value))
+        return pickled(value)
     except (TypeError, pickle.PicklingError, AttributeError) as error:
         raise ConfigError(
             f"ElasticTrainer({what})",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from functools import partial
 
 import ray
 
@@ -15,6 +16,7 @@ from raytide.actors.profiling import measure_profile
 from raytide.actors.shell import Shell, in_background
 from raytide.actors.slots import find_node
 from raytide.actors.spec import JobSpec
+from raytide.actors.untyped import actor_class, in_group, node_address
 from raytide.actors.views import JobView, MemberView, Profile
 from raytide.collective import StoreServer
 from raytide.elastic.effects import Answer
@@ -43,14 +45,14 @@ class JobMaster:
         self._straggling = StragglerDetector()
         self._owner_seen_s = time.monotonic()
         self._handle = ray.get_runtime_context().current_actor
-        store = StoreServer(ray.util.get_node_ip_address())
+        store = StoreServer(node_address())
         self._shell = Shell(spec, store, self._handle, self._on_tick)
         self._hosts = self._shell.hosts
         self._shell.start()
 
     # --- calls of the owner and of users -----------------------------------------------------
 
-    @ray.method(concurrency_group="requests")
+    @in_group("requests")
     def start(self) -> int:
         """Start the job; returns how many replicas it starts with.
 
@@ -75,7 +77,7 @@ class JobMaster:
             )
         return slots
 
-    @ray.method(concurrency_group="requests")
+    @in_group("requests")
     def scale_out(self, request: str, count: int, nodes: tuple[str, ...] = ()) -> Answer:
         """Add ``count`` replicas, or one on each of ``nodes``; returns when they train."""
         if self._shell.knows(request):
@@ -83,7 +85,7 @@ class JobMaster:
         slots = self._find_exactly(count, nodes)
         return self._shell.ask(Resize(request, add=slots))
 
-    @ray.method(concurrency_group="requests")
+    @in_group("requests")
     def scale_in(self, request: str, count: int, ranks: tuple[int, ...] = ()) -> Answer:
         """Take out ``ranks``, or the ``count`` last ones; returns when the others train without them."""
         active = self._shell.state.active
@@ -91,7 +93,7 @@ class JobMaster:
         wanted = ranks or tuple(range(len(members) - count, len(members)))
         return self._shell.ask(Resize(request, remove=tuple(self._member(rank, members) for rank in wanted)))
 
-    @ray.method(concurrency_group="requests")
+    @in_group("requests")
     def migrate(self, request: str, rank: int, node: str = "") -> Answer:
         """Move the replica of ``rank`` to ``node``, or to whatever slot is free."""
         if self._shell.knows(request):
@@ -110,34 +112,31 @@ class JobMaster:
     def _find_exactly(self, count: int, nodes: tuple[str, ...]) -> tuple[Slot, ...]:
         if count < 1 and not nodes:
             raise RequestRefused(f"{count} replicas: give at least 1")
+        views = self._hosts.nodes()
+        wanted = [find_node(views, name).node for name in nodes]
         found: list[Slot] = []
-        try:
-            if nodes:
-                views = self._hosts.nodes()
-                for name in nodes:
-                    found += self._hosts.find(1, node=find_node(views, name).node)
-            else:
-                found += self._hosts.find(count)
-            missing = (len(nodes) or count) - len(found)
-            if missing:
-                free = ", ".join(f"{v.name}: {v.free}" for v in self._hosts.nodes())
-                raise RequestRefused(f"{missing} of the slots asked for are not free (free now: {free})")
-        except RequestRefused:
+        for node in wanted:
+            found += self._hosts.find(1, node=node)
+        if not wanted:
+            found += self._hosts.find(count)
+        missing = (len(wanted) or count) - len(found)
+        if missing:
             self._hosts.give_back(found)
-            raise
+            free = ", ".join(f"{v.name}: {v.free}" for v in self._hosts.nodes())
+            raise RequestRefused(f"{missing} of the slots asked for are not free (free now: {free})")
         return tuple(found)
 
-    @ray.method(concurrency_group="requests")
+    @in_group("requests")
     def checkpoint(self, request: str) -> Answer:
         """Write a checkpoint beside training; returns when it is complete."""
         return self._shell.ask(Checkpoint(request))
 
-    @ray.method(concurrency_group="requests")
+    @in_group("requests")
     def suspend(self, request: str) -> Answer:
         """Save and give back every slot."""
         return self._shell.ask(Suspend(request))
 
-    @ray.method(concurrency_group="requests")
+    @in_group("requests")
     def resume(self, request: str, count: int = 0) -> Answer:
         """Go on from the checkpoint, with ``count`` replicas (as many as the job starts with, if 0)."""
         if self._shell.knows(request):
@@ -145,26 +144,26 @@ class JobMaster:
         slots = self._slots_for_start(count or self._spec.scaling.first)
         return self._shell.ask(Resume(request, slots))
 
-    @ray.method(concurrency_group="requests")
+    @in_group("requests")
     def stop(self, request: str) -> Answer:
         """End the job at its next boundary, with a checkpoint."""
         return self._shell.ask(Stop(request))
 
-    @ray.method(concurrency_group="requests")
+    @in_group("requests")
     def profile(self, request: str, least: int, most: int, window_s: float) -> list[Profile]:
         """Throughput at each size from ``most`` down to ``least``, from this one run."""
         return measure_profile(self, request, least, most, window_s)
 
     # --- calls of replicas -------------------------------------------------------------------
 
-    @ray.method(concurrency_group="messages")
+    @in_group("messages")
     def deliver(self, replica: ReplicaId, message: FromReplica) -> None:
         """Take a replica's message; in order for each replica."""
         if isinstance(message, Heartbeat):
             self._measure(replica, message)
         self._shell.say(replica, message)
 
-    @ray.method(concurrency_group="messages")
+    @in_group("messages")
     def report(self, replica: ReplicaId, report: Report) -> None:
         """Take a replica's metrics."""
         self._shell.record.take(report)
@@ -182,7 +181,7 @@ class JobMaster:
             text = f"rank {rank} ({slow}) is {ratio:.1f} times slower than the median"
             self._shell.record.note("straggler", text, data)
             if self._spec.scaling.replace_stragglers:
-                threading.Thread(target=self._replace, args=(rank,), daemon=True).start()
+                in_background(partial(self._replace, rank))
 
     def _replace(self, rank: int) -> None:
         try:
@@ -192,12 +191,12 @@ class JobMaster:
 
     # --- views -------------------------------------------------------------------------------
 
-    @ray.method(concurrency_group="views")
+    @in_group("views")
     def owner_lives(self) -> None:
         """The job's owner still wants it."""
         self._owner_seen_s = time.monotonic()
 
-    @ray.method(concurrency_group="views")
+    @in_group("views")
     def view(self, since: int = 0) -> JobView:
         """The job as it stands, with the events from number ``since`` on."""
         s, pace = self._shell.state, self._pace
@@ -232,12 +231,12 @@ class JobMaster:
             error=s.error,
         )
 
-    @ray.method(concurrency_group="views")
+    @in_group("views")
     def pid(self) -> int:
         """Process id of the master."""
         return os.getpid()
 
-    @ray.method(concurrency_group="views")
+    @in_group("views")
     def metrics(self) -> list[dict[str, float]]:
         """All reported metrics, in order."""
         return self._shell.record.rows()
@@ -262,9 +261,10 @@ class JobMaster:
             in_background(lambda: self._hosts.keep_warm(wanted))
 
 
-MasterActor = ray.remote(
+MasterActor = actor_class(
+    JobMaster,
     concurrency_groups={"messages": 1, "requests": 64, "views": 4},
     num_cpus=0,
     max_restarts=-1,
     max_task_retries=-1,
-)(JobMaster)
+)

@@ -42,8 +42,9 @@ class Progress:
         self._job = job
         self._shown = shown
         self._console = console or _default_console()
-        self._live = self._make_live() if shown and self._console.is_terminal else None
         self._cell = _NotebookLine() if shown and _in_notebook() else None
+        is_live = shown and self._cell is None and self._console.is_terminal
+        self._live = self._make_live() if is_live else None
         self._origin_s = 0.0
         self._logged_s = time.monotonic()
 
@@ -102,7 +103,7 @@ class _NotebookLine:
             self._handle = importlib.import_module("IPython.display").display(
                 bundle, raw=True, display_id=True
             )
-        elif self._handle is not False:
+        else:
             self._handle.update(bundle, raw=True)
 
 
@@ -112,8 +113,11 @@ def _in_notebook() -> bool:
 
 
 def _default_console() -> Console:
-    # rich's own notebook output makes one HTML block of every line.
-    return Console(stderr=not _in_notebook(), force_jupyter=False)
+    if _in_notebook():
+        # Not rich's own notebook output, which makes an HTML block of every line; and a kernel's output
+        # says that it is a terminal, but takes no cursor movements.
+        return Console(force_jupyter=False, force_terminal=False)
+    return Console(stderr=True)
 
 
 def event_line(event: Event, origin_s: float) -> Text:

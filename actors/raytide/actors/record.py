@@ -15,6 +15,7 @@ from raytide.elastic.model import ReplicaId
 from raytide.elastic.state import JobState
 from raytide.train.services import Report
 
+
 @dataclass
 class Record:
     """The log of one job.

@@ -11,13 +11,12 @@ import threading
 from dataclasses import dataclass
 from typing import Any
 
-import ray
 import torch
 from ray import cloudpickle
-from ray.actor import ActorHandle
 from ray.exceptions import RayError
 
 from raytide.actors.runtime import Loop, ReplicaRuntime, Work
+from raytide.actors.untyped import Handle, actor_class, get, in_group
 from raytide.elastic.messages import FromReplica, Heartbeat, ToReplica
 from raytide.train.membership import Wiring
 from raytide.train.services import Report, SessionSpec
@@ -57,17 +56,17 @@ class MasterOutbox:
     Messages wait in Ray while the master restarts; an answered heartbeat renews the lease.
     """
 
-    def __init__(self, replica: str, master: ActorHandle[Any], on_answer: Any) -> None:
+    def __init__(self, replica: str, master: Handle, on_answer: Any) -> None:
         self._replica = replica
         self._master = master
         self._on_answer = on_answer
 
     def send(self, message: FromReplica) -> None:
         """Give one message to the master; a heartbeat waits for the answer, nothing else does."""
-        answer = self._master.deliver.remote(self._replica, message)
+        answer: Any = self._master.deliver.remote(self._replica, message)
         if isinstance(message, Heartbeat):
             try:
-                ray.get(answer, timeout=_HEARTBEAT_ANSWER_S)
+                get(answer, _HEARTBEAT_ANSWER_S)
                 self._on_answer()
             except RayError as error:
                 logger.warning("the master does not answer: %s", error)
@@ -92,7 +91,7 @@ class Replica:
         torch.zeros(1)
         return os.getpid()
 
-    def assign(self, assignment: Assignment, master: ActorHandle[Any]) -> int:
+    def assign(self, assignment: Assignment, master: Handle) -> int:
         """Take on a job; returns the process id."""
         assert self._runtime is None, "a replica serves one job"
         device = torch.device("cuda", 0) if assignment.use_gpu else torch.device("cpu")
@@ -118,13 +117,13 @@ class Replica:
         self._reason = reason
         self._exit.set()
 
-    @ray.method(concurrency_group="control")
+    @in_group("control")
     def deliver(self, message: ToReplica) -> None:
         """Take a message of the master; in order, and beside everything else."""
         if self._runtime is not None:
             self._runtime.deliver(message)
 
-    @ray.method(concurrency_group="exit")
+    @in_group("exit")
     def wait_exit(self) -> str:
         """Returns when the loop is over; an error instead means that the process died."""
         self._exit.wait()
@@ -136,6 +135,4 @@ def _load_loop(pickled: bytes) -> Loop:
     return loop
 
 
-ReplicaActor = ray.remote(
-    concurrency_groups={"control": 1, "exit": 1}, max_restarts=0, max_task_retries=0
-)(Replica)
+ReplicaActor = actor_class(Replica, concurrency_groups={"control": 1, "exit": 1}, max_restarts=0)

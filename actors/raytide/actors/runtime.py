@@ -91,7 +91,7 @@ class ReplicaRuntime:
                     break
         except LoopExit as leave:
             reason = str(leave)
-        except BaseException:  # the loop's edge: whatever the user's code raised ends the job with its story
+        except BaseException:  # noqa: BLE001 - the loop's edge: whatever the user's code raised ends the job with its story
             reason = "the loop raised"
             self._outbox.send(LoopRaised(traceback.format_exc()))
         finally:

@@ -12,14 +12,12 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any
-
-from ray.actor import ActorHandle
 
 from raytide.actors.hosts import Hosts
 from raytide.actors.record import JournalFile, Record
 from raytide.actors.replica import Assignment
 from raytide.actors.spec import JobSpec
+from raytide.actors.untyped import Handle
 from raytide.collective import StoreServer
 from raytide.elastic.effects import Answer, Effect, EndJob, NeedSlots, Note, StartReplica, StopReplica, Tell
 from raytide.elastic.master import Event, From, Master, Restarted, SlotsFound, Start, Tick
@@ -47,7 +45,7 @@ class Shell:
     """
 
     def __init__(
-        self, spec: JobSpec, store: StoreServer, handle: ActorHandle[Any], on_tick: Callable[[float], None]
+        self, spec: JobSpec, store: StoreServer, handle: Handle, on_tick: Callable[[float], None]
     ) -> None:
         self.record = Record()
         self.hosts = Hosts(spec.name, spec.scaling.slot_resources, self.say)

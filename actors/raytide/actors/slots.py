@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import ray
 from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
 
+from raytide.actors.untyped import free_resources, nodes
 from raytide.elastic.model import Slot
 from raytide.errors import RequestRefused
 
@@ -68,10 +69,9 @@ def slots_per_node(resources: Mapping[str, float], amounts: Mapping[str, float])
 
 def cluster_view(resources: Mapping[str, float]) -> tuple[NodeView, ...]:
     """The living nodes of the connected cluster, with their slots of ``resources``."""
-    # Ray has no public call for what is free on each node.
-    available = ray._private.state.available_resources_per_node()
+    available = free_resources()
     views = []
-    for node in ray.nodes():
+    for node in nodes():
         if not node["Alive"]:
             continue
         identity = node["NodeID"]

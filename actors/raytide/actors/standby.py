@@ -5,16 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import ray
-from ray.actor import ActorHandle
 from ray.exceptions import RayError
 from ray.util.placement_group import PlacementGroup
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from raytide.actors.replica import NAMESPACE, ReplicaActor
 from raytide.actors.slots import release
+from raytide.actors.untyped import Handle
 from raytide.elastic.model import Slot
 
 logger = logging.getLogger(__name__)
@@ -27,7 +26,7 @@ class Host:
     name: str
     slot: Slot
     group: PlacementGroup
-    actor: ActorHandle[Any]
+    actor: Handle
 
 
 def start_host(slot: Slot, group: PlacementGroup, resources: Mapping[str, float], name: str) -> Host:

@@ -17,19 +17,19 @@ NODES = ("node-a", "node-b")
 def two_nodes() -> Iterator[str]:
     """Start the cluster, connect to it, and end it afterwards; yields its address. For the main thread."""
     import ray
-    from ray._private.ray_logging import global_worker_stdstream_dispatcher
     from ray.cluster_utils import Cluster
 
     logging.getLogger("ray").setLevel(logging.WARNING)  # it tells of every address it writes
     cluster = Cluster(initialize_head=True, head_node_args={"include_dashboard": False, **_node(NODES[0])})
     try:
         cluster.add_node(**_node(NODES[1]))
-        # Ray reports a killed worker at length, with no public call against it; the demo has a line for it.
-        global_worker_stdstream_dispatcher.remove_handler("ray_print_logs")
+        # Ray reports a killed worker at length and has no public call against it; the demo does it in a line.
+        ray._private.worker._worker_logs_enabled = False
         ray.init(address=cluster.address, logging_level=logging.WARNING, log_to_driver=False)
         yield cluster.address
     finally:
         ray.shutdown()
+        ray._private.worker._worker_logs_enabled = True
         cluster.shutdown()  # type: ignore[no-untyped-call]
 
 

@@ -51,7 +51,7 @@ class Group:
 
     @property
     def control(self) -> Group:
-        """The gloo group of the same members for small CPU tensors; a gloo group is its own."""
+        """The gloo group of the same members for small CPU tensors; a gloo group may be its own."""
         return self if self._control is None else self._control
 
     @property

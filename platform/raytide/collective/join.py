@@ -75,7 +75,10 @@ def open_group(joining: Joining) -> Group:
     control_spec = replace(spec, host=host or route, backend="gloo")
     control = Group(control_spec, open_gloo(control_spec, store, joining.left_s()), fate)
     if spec.backend == "gloo":
-        return control
+        if not spec.own_control:
+            return control
+        beside = open_store(spec.store, f"{spec.name}/data", joining.left_s())
+        return Group(control_spec, open_gloo(control_spec, beside, joining.left_s()), fate, control)
     assert joining.device is not None
     transport = nccl_open.open_nccl(spec, store, joining.device, joining.given_up)
     return Group(spec, transport, fate, control)

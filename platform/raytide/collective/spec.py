@@ -47,6 +47,8 @@ class GroupSpec:
         connect_timeout_s: Limit of :func:`connect`, in seconds.
         device: Index of this member's GPU; ``None`` takes the current one of the thread that connects.
         host: Address that this member's sockets bind to; ``None`` takes the one that faces the store.
+        own_control: Give the group a control group of its own, also over gloo: what members start there and
+            here need not be in one order. A gloo operation that meets one of another size ends the process.
     """
 
     name: str
@@ -58,6 +60,7 @@ class GroupSpec:
     connect_timeout_s: float = 30.0
     host: str | None = None
     device: int | None = None
+    own_control: bool = False
 
     def __post_init__(self) -> None:
         if not self.name:

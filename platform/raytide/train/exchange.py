@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
-
 from raytide.collective import CollectiveError
 from raytide.elastic.ballot import fingerprint
+from raytide.train.frames import FramesParted, sum_over
 from raytide.train.standing import Standing
 from raytide.train.validation import Key
 
@@ -42,17 +41,10 @@ class UserCollectives:
     def _try(self, mine: list[float], key: Key) -> None:
         at = self._standing
         at.place = f"all_reduce {key[1]} after step {key[0]}"
-        group = at.membership.group
-        mark = float(fingerprint("all_reduce", key, len(mine)))
-        total = torch.tensor([mark, *mine], dtype=torch.float64)
         try:
-            group.control.all_reduce(total).wait()
+            at.journal.results[key] = sum_over(at.membership.group, fingerprint("all_reduce", key), mine)
         except CollectiveError as error:
             if at.generation is not None:
                 at.membership.report_failure(at.generation.number, str(error))
-            return
-        met, *sums = total.tolist()
-        if met == mark * group.world_size:
-            at.journal.results[key] = sums
-        else:
+        except FramesParted:
             at.engine.on_diverged()

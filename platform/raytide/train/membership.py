@@ -198,6 +198,7 @@ class Membership:
             backend=self.wiring.backend,
             timeout_s=self.wiring.operation_s,
             connect_timeout_s=self.wiring.connect_s,
+            own_control=not suffix,
         )
         return connect(spec, cancelled=groups.cancelled)
 

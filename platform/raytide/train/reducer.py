@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.autograd import Variable
 
 from raytide.collective import CollectiveError, Group, Work
+from raytide.elastic.ballot import fingerprint
 from raytide.errors import RaytideError
 from raytide.train.buckets import Bucket
 from raytide.train.gradients import MicroBatch, ModuleGradients
@@ -27,6 +28,9 @@ _MARK_ROUNDS = 1 << 10
 
 class ReducerEvents(Protocol):
     """What a reducer tells its owner; nothing of it raises into the loop."""
+
+    def before_reduction(self) -> bool:
+        """Whether the ranks are known to be in the same step; asked before the first operation of a step."""
 
     def fail(self, error: CollectiveError) -> None:
         """A reduction failed: the step is lost, and the loop learns it at its next call point."""
@@ -59,6 +63,9 @@ class Reducer(Protocol):
     def clear(self) -> None:
         """Let go of all modules."""
 
+    def layout(self) -> int:
+        """A fingerprint of what is reduced; follows layers that were frozen or unfrozen."""
+
     def begin(self, micro: MicroBatch | None, group: Group | None, mark: int = 0) -> None:
         """Expect the gradients of ``micro`` next; None leaves gradients alone (rehearsal, validation)."""
 
@@ -87,6 +94,7 @@ class GradientReducer:
         self._micro: MicroBatch | None = None
         self._group: Group | None = None
         self._mark = 0
+        self._layout = 0
         self._quiet = True
         self._works: list[Work] = []
         self._launched = 0
@@ -107,14 +115,27 @@ class GradientReducer:
             part.detach()
         self._parts, self._sidecar = [], None
 
+    def layout(self) -> int:
+        if any([part.refresh() for part in self._parts]):
+            self._sidecar = None
+        if self._sidecar is None:
+            sizes = [(str(p.dtype), p.numel()) for part in self._parts for p in part.params]
+            self._layout = fingerprint([len(part.params) for part in self._parts], sizes)
+            self._sidecar = self._new_sidecar()
+        return self._layout
+
+    def _new_sidecar(self) -> Sidecar | None:
+        if not self._parts:
+            return None
+        num_counts = sum(1 + len(part.params) for part in self._parts)
+        return Sidecar([p.module for p in self._parts], num_counts, self._parts[0].device)
+
     def begin(self, micro: MicroBatch | None, group: Group | None, mark: int = 0) -> None:
         self._micro, self._group, self._mark = micro, group, mark
         self._in_backward, self._rounds = False, 0
         # With nothing to weight and nobody to reduce with, gradients stay where autograd puts them.
         self._quiet = micro is None or (not micro.several and group is not None and group.world_size == 1)
         if micro is not None and micro.first:
-            if any([part.refresh() for part in self._parts]):
-                self._sidecar = None
             for part in self._parts:
                 part.begin_step()
 
@@ -149,6 +170,8 @@ class GradientReducer:
             )
         self._in_backward = True
         self._launched = 0
+        if micro.last and self._group is not None and not self._events.before_reduction():
+            self._group = None
         for part in self._parts:
             part.begin_backward()
         # Runs when this backward pass is over, like DDP's; it has no public name.
@@ -217,9 +240,8 @@ class GradientReducer:
     # --- beside the gradients ----------------------------------------------------------------
 
     def _launch_sidecar(self, micro: MicroBatch) -> Sidecar:
-        if self._sidecar is None:
-            num_counts = sum(1 + len(part.params) for part in self._parts)
-            self._sidecar = Sidecar([p.module for p in self._parts], num_counts, self._parts[0].device)
+        self.layout()
+        assert self._sidecar is not None
         counts = [count for part in self._parts for count in part.counts(micro)]
         leads = self._group is not None and self._group.rank == 0
         self._sidecar.fill(self._place, counts, leads=leads)

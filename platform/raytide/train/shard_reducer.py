@@ -14,6 +14,9 @@ from raytide.train.gradients import MicroBatch, ModuleGradients
 from raytide.train.reducer import GradientReducer
 
 
+_MARK_SHARDS = 1 << 16
+
+
 class ShardGradients(ModuleGradients):
     """Gradients of one module, each virtual shard's kept apart in a row of its own."""
 
@@ -96,6 +99,10 @@ class ShardReducer(GradientReducer):
 
     def _overlaps(self) -> bool:
         return False
+
+    @property
+    def _place(self) -> int:
+        return super()._place * _MARK_SHARDS + (self._micro.num_shards if self._micro else 0)
 
     def _end_backward(self) -> None:
         if self._micro is not None and self._micro.last:

@@ -8,14 +8,14 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from raytide.collective import CollectiveError, ReduceOp, Work
+from raytide.collective import CollectiveError, Work
 from raytide.elastic.ballot import WIDTH, Outcome, fingerprint
 from raytide.elastic.model import Generation, Position
 from raytide.errors import RaytideError
+from raytide.train.frames import start_vote, vote_frame
 from raytide.train.membership import Membership
 from raytide.train.pace import Pace
 from raytide.train.reducer import GradientReducer, MicroBatch, Reducer
@@ -87,6 +87,7 @@ class StepEngine:
         self._snapshot: BoundarySnapshot | None = None
         self._undo: list[OptimizerUndo | ModuleUndo] = []
         self._ballot: Tensor | None = None
+        self._num_extra = 0
         self._ballot_work: Work | None = None
         self._calls: Counter[str] = Counter()
         self._contained: Mapping[str, int] | None = {}
@@ -116,9 +117,10 @@ class StepEngine:
         self.pace.step_begins(self.reducer.wait_s)
         self.outcome = None
         seed_step(seed, self.position.step, self._membership.group.rank)
-        place = _place(self.position, after)
+        place = fingerprint(self.position, after.cursor, self.reducer.layout())
         ballot = self._membership.ballot(place, depth, stop=self.stop_requested)
-        self._ballot = torch.tensor(ballot.encode() + extra, dtype=torch.int64)
+        self._ballot = vote_frame(self._membership.group, ballot.encode() + extra)
+        self._num_extra = len(extra)
         self._launch_ballot(self._ballot)
 
     def set_after(self, after: Position) -> None:
@@ -131,7 +133,7 @@ class StepEngine:
         if group.world_size == 1:
             return
         try:
-            self._ballot_work = group.control.all_reduce(ballot, ReduceOp.MAX)
+            self._ballot_work = start_vote(group, ballot)
         except CollectiveError as error:
             self.fail(error)
 
@@ -177,7 +179,7 @@ class StepEngine:
         if self.outcome is None:
             self.outcome = Outcome.decode(numbers[:WIDTH])
             self._take(self.outcome)
-        return numbers[WIDTH:]
+        return numbers[WIDTH : WIDTH + self._num_extra]
 
     def _take(self, outcome: Outcome) -> None:
         if not outcome.together:
@@ -231,6 +233,11 @@ class StepEngine:
         generation = self._generation
         if generation is not None:
             self._membership.report_failure(generation.number, str(error))
+
+    def before_reduction(self) -> bool:
+        """Whether the ranks agree about the step: only then their reductions are of the same sizes."""
+        self.vote()
+        return self._fate is Fate.OPEN
 
     def parted(self) -> None:
         """A reduction showed ranks at different places; said at the next call point, not inside backward."""
@@ -394,7 +401,3 @@ class StepEngine:
             raise RaytideError(
                 f"step {self.position.step} failed {self._repeats} times although no replica was lost: {self._cause}"
             )
-
-
-def _place(position: Position, after: Position) -> int:
-    return fingerprint(position.step, position.epoch, position.cursor, after.cursor)

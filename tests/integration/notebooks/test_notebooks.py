@@ -33,6 +33,7 @@ def test_the_quickstart_trains_resizes_and_draws(tmp_path: Path, monkeypatch: py
     text = "".join(output.get("text", "") for output in outputs(notebook))
     assert "succeeded" in text
     assert "every one exactly once" in text
+    assert "\x1b" not in text, "a notebook is no terminal"
     data = [output.data for output in outputs(notebook) if "data" in output]
     assert any("image/png" in bundle for bundle in data), "the timeline"
     assert any("world_size" in bundle.get("text/html", "") for bundle in data), "the resizes as a frame"

@@ -33,6 +33,9 @@ class Events:
         self.restored = 0
         self.kept: list[bool] = []
 
+    def before_reduction(self) -> bool:
+        return True
+
     def fail(self, error: CollectiveError) -> None:
         self.errors.append(error)
 
@@ -386,6 +389,7 @@ def test_layers_unfrozen_later(world: Ranks) -> None:
         for step in range(2):
             mine[0].requires_grad_(step == 1)
             mine.zero_grad()
+            reducer.layout()
             for part, micro in micros(rank, 2, 12):
                 reducer.begin(micro, group, step)
                 mse([mine], X[part], Y[part]).backward()

@@ -1,0 +1,57 @@
+"""Early stops: one rank asks, all ranks end at the same step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from support.plain_loops import BATCH, DATA, Elastic, equal, mlp, plain
+from support.threads import Probe, grow
+
+
+def loop(config: dict[str, Any]) -> None:
+    """Stops behind the second epoch, or within it; one rank decides."""
+    api, probe = config["api"], config["probe"]
+    model, optimizer = api.prepare(model := mlp(), torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9))
+    context, passes = api.get_context(), 0
+    for epoch in api.epochs(5):
+        for x, y in api.batches(DATA, global_batch_size=BATCH, shuffle=True):
+            probe("begin")
+            optimizer.zero_grad()
+            ((model(x) - y) ** 2).mean().backward()
+            optimizer.step()
+            if context.get_world_rank() == config["rank"] and context.step == config.get("step"):
+                context.stop_training()
+        passes += not context.rehearsing
+        if epoch == config.get("epoch") and context.get_world_rank() == config["rank"]:
+            context.stop_training()
+    config["run"].keep(context.get_world_rank(), model, context.step)
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_stop_behind_an_epoch_is_its_end(rank: int) -> None:
+    expected = plain(loop, rank=0, epoch=1)
+    assert int(expected.finals[0][-1]) == 10
+    run = Elastic(loop, 2, config={"rank": rank, "epoch": 1}).finish()
+    equal(run, expected)
+    assert sorted(run.finals) == [0, 1]
+
+
+@pytest.mark.parametrize("disturb", [Probe().kill(0, 7, "begin"), Probe().at(0, 4, "begin", grow(1)).kill(2, 7, "begin")])
+def test_stop_is_part_of_the_state(disturb: Probe) -> None:
+    """Asked for in step 6, it takes effect behind step 7; whoever is lost or joins meanwhile."""
+    run = Elastic(loop, 2, disturb, config={"rank": 1, "step": 6}).finish()
+    assert {int(tensors[-1]) for tensors in run.finals.values()} in ({7}, {8})
+
+
+def test_stop_within_an_epoch_ends_all_ranks_at_the_same_step() -> None:
+    run = Elastic(loop, 3, config={"rank": 2, "step": 6}).finish()
+    assert [int(tensors[-1]) for tensors in run.finals.values()] == [7, 7, 7]
+
+
+def test_stop_meets_a_newcomer() -> None:
+    """A newcomer that is ready when the job stops neither trains nor holds anybody up."""
+    probe = Probe().at(0, 5, "begin", grow(1))
+    run = Elastic(loop, 2, probe, config={"rank": 1, "step": 6}).finish()
+    assert {int(tensors[-1]) for tensors in run.finals.values()} == {7}
