@@ -17,7 +17,7 @@ from torch.utils.data import TensorDataset
 
 from raytide.train import batches, epochs, get_context, prepare, report
 
-FEATURES, SAMPLES, BATCH, EPOCHS = 6, 50, 8, 6
+FEATURES, SAMPLES, BATCH, EPOCHS = 6, 50, 8, 40
 STEPS = EPOCHS * -(-SAMPLES // BATCH)
 
 
@@ -57,8 +57,9 @@ def reference(epoch_count: int = EPOCHS) -> dict[str, torch.Tensor]:
 def loop(config: dict[str, Any]) -> None:
     """Train, slowly until the test makes a file ``go``; with ``fault``, a rank comes to harm at a step.
 
-    Config: ``folder`` (weights and proofs of faults go there), ``sleep_s`` of each step, ``fault``: a dict of
-    ``kind`` (``kill``, ``freeze``, ``raise``, ``break``, ``kill_before_step``), ``rank`` and ``step``.
+    Config: ``folder`` (weights and proofs of faults go there), ``sleep_s`` of each step until the test lets the
+    job run, ``fault``: a dict of ``kind`` (``kill``, ``freeze``, ``raise``, ``break``, ``kill_before_step``),
+    ``rank`` and ``step``.
     """
     model, optimizer, scheduler = prepare(*build())
     context = get_context()
@@ -78,7 +79,8 @@ def loop(config: dict[str, Any]) -> None:
             pause(config)
         scheduler.step()
         total = context.all_reduce([1.0])
-        report({"ranks": total[0], "epoch": epoch, "lr": scheduler.get_last_lr()[0]}, checkpoint=config.get("save", False))
+        metrics = {"ranks": total[0], "epoch": epoch, "lr": scheduler.get_last_lr()[0]}
+        report(metrics, checkpoint=config.get("save", False))
     folder = Path(config["folder"])
     torch.save(model.state_dict(), folder / f"rank{context.get_world_rank()}.pt")
 

@@ -132,7 +132,7 @@ class Elastic(Run):
 
     def finish(self, phase: str = "succeeded", timeout_s: float = 20.0) -> Elastic:
         """Start if need be, wait for the end, and see that all that was planned happened."""
-        if not self.job.runtimes and self.job.ended is None:
+        if not self.job.started:
             self.job.start()
         end = self.job.result(timeout_s)
         assert end.phase == phase, f"{end}\n{self.job.story()}"

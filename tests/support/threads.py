@@ -18,7 +18,7 @@ from raytide.actors.runtime import ReplicaRuntime, Work
 from raytide.collective import StoreServer
 from raytide.elastic.effects import Answer, Effect, EndJob, NeedSlots, Note, StartReplica, StopReplica, Tell
 from raytide.elastic.master import Event, From, Master, SlotsFound, Start, Tick
-from raytide.elastic.messages import Died, FromReplica, Request, Resize
+from raytide.elastic.messages import Died, FromReplica, Release, Request, Resize
 from raytide.elastic.model import Bounds, Slot
 from raytide.elastic.state import JobState
 from raytide.train.membership import Wiring
@@ -83,6 +83,7 @@ class ThreadJob:
         self.notes: list[Note] = []
         self.answers: dict[str, Answer] = {}
         self.changed = threading.Condition()
+        self.started = False
         self.ended: EndJob | None = None
         self.crash: BaseException | None = None
         self._slots = (Slot("n0", i) for i in range(10_000))
@@ -93,6 +94,7 @@ class ThreadJob:
 
     def start(self, checkpoint: str = "") -> ThreadJob:
         """Begin, from a checkpoint if given."""
+        self.started = True
         self.state.last_checkpoint = checkpoint
         self._thread.start()
         self.inbox.put(Start(tuple(next(self._slots) for _ in range(self.replicas))))
@@ -170,10 +172,14 @@ class ThreadJob:
         self.store.close()
         return self.ended
 
+    def abandon(self) -> None:
+        """Leave a suspended job."""
+        self.ended = EndJob(self.state.phase)
+        self.result()
+
     def kill(self, replica: str) -> None:
         """What kill -9 does to the peers: connections close, nothing more is said."""
-        self.outboxes[replica].dead = True
-        self.runtimes[replica].membership.close()
+        self._silence(replica)
         self.inbox.put(From(replica, Died("killed")))
 
     def member(self, rank: int) -> str:
@@ -234,8 +240,12 @@ class ThreadJob:
             case EndJob():
                 self.ended = effect
             case StopReplica(replica, kill=True) if replica in self.outboxes and not self.outboxes[replica].dead:
-                self.outboxes[replica].dead = True
-                self.runtimes[replica].membership.close()
+                self._silence(replica)
+
+    def _silence(self, replica: str) -> None:
+        self.outboxes[replica].dead = True
+        self.runtimes[replica].membership.close()
+        self.runtimes[replica].deliver(Release("killed"))  # its thread ends where it next looks
 
     def _start(self, start: StartReplica) -> None:
         spec = SessionSpec(

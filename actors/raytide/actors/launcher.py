@@ -6,6 +6,7 @@ import logging
 import os
 import pickle
 import socket
+import uuid
 from typing import Any
 
 import ray
@@ -39,6 +40,7 @@ class RayLauncher:
         """
         spec = JobSpec(
             name=request.name,
+            run_id=uuid.uuid4().hex,
             loop=_pickled(request.loop, "the training loop"),
             config=_pickled(request.config, "train_loop_config"),
             scaling=request.scaling,

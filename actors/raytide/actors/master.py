@@ -115,10 +115,14 @@ class JobMaster:
         views = self._hosts.nodes()
         wanted = [find_node(views, name).node for name in nodes]
         found: list[Slot] = []
-        for node in wanted:
-            found += self._hosts.find(1, node=node)
-        if not wanted:
-            found += self._hosts.find(count)
+        try:
+            for node in wanted:
+                found += self._hosts.find(1, node=node)
+            if not wanted:
+                found += self._hosts.find(count)
+        except RequestRefused:
+            self._hosts.give_back(found)
+            raise
         missing = (len(wanted) or count) - len(found)
         if missing:
             self._hosts.give_back(found)

@@ -52,9 +52,7 @@ class Progress:
         # Standard output that goes to a file keeps going there.
         redirect = sys.stdout.isatty()
         start = Text(f"{self._job}  starting", style="yellow")
-        return Live(
-            start, console=self._console, refresh_per_second=8, transient=True, redirect_stdout=redirect
-        )
+        return Live(start, console=self._console, refresh_per_second=8, transient=True, redirect_stdout=redirect)
 
     def __enter__(self) -> Self:
         if self._live is not None:
@@ -100,9 +98,7 @@ class _NotebookLine:
     def show(self, text: str) -> None:
         bundle = {"text/plain": text}
         if self._handle is None:
-            self._handle = importlib.import_module("IPython.display").display(
-                bundle, raw=True, display_id=True
-            )
+            self._handle = importlib.import_module("IPython.display").display(bundle, raw=True, display_id=True)
         else:
             self._handle.update(bundle, raw=True)
 

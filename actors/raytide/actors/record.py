@@ -57,9 +57,11 @@ class JournalFile:
 
     Args:
         root: Folder (any fsspec URL) of the job.
+        run_id: Of the run; the journal of another one is ignored and overwritten.
     """
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, run_id: str) -> None:
+        self._run_id = run_id
         self._path = f"{root.rstrip('/')}/journal.json"
         self._files, self._local = fsspec.core.url_to_fs(self._path)
         self._files.makedirs(self._files._parent(self._local), exist_ok=True)
@@ -68,6 +70,7 @@ class JournalFile:
         """Write everything; a reader sees the old or the new one, never a part."""
         text = json.dumps(
             {
+                "run_id": self._run_id,
                 "state": json.loads(journal.dumps(state)),
                 "hosts": names,
                 "events": [asdict(event) for event in record.events[-200:]],
@@ -81,11 +84,13 @@ class JournalFile:
         self._files.mv(part, self._local)
 
     def load(self) -> tuple[JobState, dict[ReplicaId, str], Record] | None:
-        """What the last master wrote; None for a new job."""
+        """What the last master of this run wrote; None for a new run."""
         if not self._files.exists(self._local):
             return None
         with self._files.open(self._local, "r") as file:
             whole = json.loads(file.read())
+        if whole["run_id"] != self._run_id:
+            return None
         record = Record([Event(**{**e, "number": i}) for i, e in enumerate(whole["events"])])
         for report in whole["reports"]:
             record.take(Report(**report))

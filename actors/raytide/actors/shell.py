@@ -57,7 +57,7 @@ class Shell:
         self._inbox: queue.Queue[Event] = queue.Queue()
         self._answers: dict[str, Future[Answer]] = {}
         self._answers_lock = threading.Lock()
-        self._journal = JournalFile(spec.storage)
+        self._journal = JournalFile(spec.storage, spec.run_id)
         self._master = self._take_over()
         self._generation = self.state.numbers
 

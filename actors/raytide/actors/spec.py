@@ -14,6 +14,7 @@ class JobSpec:
 
     Attributes:
         name: Unique on the cluster.
+        run_id: Tells this run from an earlier one of the same name, whose journal may lie in the same storage.
         loop: The pickled loop; opened in replicas only, never in the master.
         config: The pickled argument of the loop.
         scaling: Replica counts and slots.
@@ -26,6 +27,7 @@ class JobSpec:
     """
 
     name: str
+    run_id: str
     loop: bytes
     config: bytes
     scaling: ScalingConfig

@@ -99,9 +99,7 @@ def size_of(handle: RayJobHandle) -> int:
     deadline_s = time.monotonic() + SETTLE_LIMIT_S
     while (view := handle.view(NO_EVENTS)).phase not in ("running", "suspended") and not view.ended:
         if time.monotonic() > deadline_s:
-            raise RequestRefused(
-                f"job {view.name} is {view.phase} since {SETTLE_LIMIT_S:.0f} s: try again later"
-            )
+            raise RequestRefused(f"job {view.name} is {view.phase} since {SETTLE_LIMIT_S:.0f} s: try again later")
         time.sleep(POLL_S)
     return view.world_size
 

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
 
 def demo(
-    folder: Annotated[Path, typer.Option("--out", help="Where the picture and the traces go.")] = Path(
-        "out/demo"
-    ),
+    folder: Annotated[Path, typer.Option("--out", help="Where the picture and the traces go.")] = Path("out/demo"),
     epochs: Annotated[
         int | None, typer.Option(help="Length of the training; fits this machine if left out.", min=5)
     ] = None,

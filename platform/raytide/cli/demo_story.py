@@ -16,7 +16,7 @@ from raytide.cli import cluster
 from raytide.cli.demo_cluster import two_nodes
 from raytide.cli.demo_pace import fitting_epochs
 from raytide.cli.demo_watch import Watch
-from raytide.cli.moments import Moment, moments
+from raytide.cli.moments import Moment, story_of
 from raytide.cli.timeline import draw_timeline
 from raytide.cli.traces import EpochSamples, check_epochs, read_steps
 from raytide.jobs import digits
@@ -72,7 +72,7 @@ def tell(folder: Path, epochs: int | None, say: Callable[[str], None]) -> Told:
     picture = folder / "timeline.png"
     draw_timeline(result, steps).savefig(picture)
     seen = check_epochs(steps, len(digits.datasets()[0]))
-    story = moments(result.events.itertuples())
+    story = story_of(result)
     return Told(result, story, seen, wanted, picture, time.monotonic() - started_s)
 
 

@@ -64,9 +64,7 @@ class Watch:
             if view.phase == "failed":
                 self._handle.result()  # raises what happened
             if view.ended and not ends:
-                raise JobFailed(
-                    f"the job {view.phase} too early, waiting until {what}: train longer with --epochs"
-                )
+                raise JobFailed(f"the job {view.phase} too early, waiting until {what}: train longer with --epochs")
             if not self._thread.is_alive() or time.monotonic() > deadline_s:
                 raise JobFailed(
                     f"waited {LIMIT_S:.0f} s in vain until {what}: the job {view.phase} at step {view.step}"

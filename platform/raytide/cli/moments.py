@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+if TYPE_CHECKING:
+    from raytide.train.result import Result
 
 
 class LogEntry(Protocol):
@@ -58,6 +61,11 @@ def moments(log: Iterable[LogEntry]) -> list[Moment]:
     return story.found
 
 
+def story_of(result: Result) -> list[Moment]:
+    """The moments of a finished job."""
+    return moments(cast("Iterable[LogEntry]", result.events.itertuples()))
+
+
 @dataclass
 class _Story:
     """What is known after some entries of the log."""
@@ -86,9 +94,7 @@ class _Story:
         self.origin_s = entry.time_s if self.origin_s is None else self.origin_s
         data, now = entry.data, tuple(entry.data["members"])
         what, label = _name(self.members, now, planned=bool(data["planned"]))
-        wanted_s = (
-            self.wanted_s if what in ("grow", "migrate") and self.wanted_s is not None else entry.time_s
-        )
+        wanted_s = self.wanted_s if what in ("grow", "migrate") and self.wanted_s is not None else entry.time_s
         self.found.append(
             Moment(
                 time_s=entry.time_s - self.origin_s,

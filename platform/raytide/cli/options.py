@@ -12,9 +12,7 @@ from raytide.errors import ConfigError
 
 JobArgument = Annotated[
     str | None,
-    typer.Argument(
-        metavar="JOB", show_default=False, help="The job; may be left out where exactly one runs."
-    ),
+    typer.Argument(metavar="JOB", show_default=False, help="The job; may be left out where exactly one runs."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Write one JSON document to standard output.")]
 
@@ -42,16 +40,12 @@ class Change:
 def parse_change(text: str) -> Change:
     """``+2`` adds two, ``-1`` takes one out, ``3`` makes it three."""
     if not re.fullmatch(r"[+-]?\d+", text):
-        raise ConfigError(
-            "scale", f"{text!r} is no change of size", "Write +2, -1, or the size itself, such as 3"
-        )
+        raise ConfigError("scale", f"{text!r} is no change of size", "Write +2, -1, or the size itself, such as 3")
     number = int(text)
     if text[0] in "+-":
         return Change(by=number)
     if number == 0:
-        raise ConfigError(
-            "scale", "a job has at least 1 replica", "Use `raytide suspend` to give back every slot"
-        )
+        raise ConfigError("scale", "a job has at least 1 replica", "Use `raytide suspend` to give back every slot")
     return Change(to=number)
 
 
@@ -65,9 +59,7 @@ def split_words(command: str, first: str | None, second: str | None, meaning: st
 def parse_rank(text: str) -> int:
     """A rank."""
     if not text.isdigit():
-        raise ConfigError(
-            "rank", f"{text!r} is no rank", "Give a number from 0, as `raytide status` shows it"
-        )
+        raise ConfigError("rank", f"{text!r} is no rank", "Give a number from 0, as `raytide status` shows it")
     return int(text)
 
 

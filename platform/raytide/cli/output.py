@@ -42,14 +42,14 @@ class Output:
             self._document = document
             return
         for part in shown:
-            self._console.print(part)
+            self._console.print(part, highlight=False, soft_wrap=isinstance(part, str))
 
     def show_line(self, document: Any, line: RenderableType) -> None:
         """Give one of several answers at once, for commands that follow something."""
         if self.as_json:
             self._write(document)
         else:
-            self._console.print(line, soft_wrap=True)
+            self._console.print(line, highlight=False, soft_wrap=True)
 
     def say(self, text: str) -> None:
         """Tell people something that is not the answer."""

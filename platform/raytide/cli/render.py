@@ -22,9 +22,7 @@ _PHASE_STYLES = {"running": "green", "succeeded": "bold green", "failed": "bold 
 
 def table(*columns: str, numbers: Iterable[str] = ()) -> Table:
     """An empty table; the columns of ``numbers`` are right-aligned."""
-    made = Table(
-        box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False, header_style="bold"
-    )
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False, header_style="bold")
     right = frozenset(numbers)
     for column in columns:
         made.add_column(column, justify="right" if column in right else "left", no_wrap=True)
@@ -55,9 +53,7 @@ def jobs_table(views: Sequence[JobView]) -> Table | Text:
 
 def members_table(members: Sequence[MemberView], names: Mapping[str, str]) -> Table:
     """One line per replica."""
-    made = table(
-        "rank", "replica", "node", "slot", "pid", "busy per step", "where", numbers=("rank", "slot", "pid")
-    )
+    made = table("rank", "replica", "node", "slot", "pid", "busy per step", "where", numbers=("rank", "slot", "pid"))
     for member in members:
         made.add_row(
             "starting" if member.rank < 0 else str(member.rank),
@@ -83,9 +79,7 @@ def view_document(view: JobView, names: Mapping[str, str]) -> dict[str, Any]:
     """A job for programs; its log is what ``events`` is for."""
     document = asdict(view)
     del document["events"]
-    document["members"] = [
-        {**asdict(m), "node": node_name(m.node, names), "node_id": m.node} for m in view.members
-    ]
+    document["members"] = [{**asdict(m), "node": node_name(m.node, names), "node_id": m.node} for m in view.members]
     return document
 
 
@@ -121,9 +115,7 @@ def profile_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     made = table(*numbers, numbers=numbers)
     for row in rows:
         size, rate = int(row["world_size"]), float(row["samples_per_s"])
-        made.add_row(
-            str(size), format_ms(row["step_s"]), f"{rate:,.0f}", f"{rate / size:,.0f}", str(int(row["steps"]))
-        )
+        made.add_row(str(size), format_ms(row["step_s"]), f"{rate:,.0f}", f"{rate / size:,.0f}", str(int(row["steps"])))
     return made
 
 

@@ -38,9 +38,7 @@ def scale(
         str | None, typer.Argument(metavar="+N|-N|N", show_default=False, help="By so many, or to so many.")
     ] = None,
     ranks: Annotated[str | None, typer.Option(metavar="1,2", help="Take out these ranks.")] = None,
-    slots: Annotated[
-        str | None, typer.Option(metavar="NODE,NODE", help="Add one replica on each of these.")
-    ] = None,
+    slots: Annotated[str | None, typer.Option(metavar="NODE,NODE", help="Add one replica on each of these.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Change a job's replica count while it trains: by +N or -N, or to N."""
@@ -65,9 +63,7 @@ def plan_scale(
     wanted = Change(by=len(slots) - len(ranks))
     if count is not None and parse_change(count) != wanted:
         option = "--ranks" if ranks else "--slots"
-        raise ConfigError(
-            "scale", f"{count} is not what {option} says", f"Leave it out, or write {wanted.by:+}"
-        )
+        raise ConfigError("scale", f"{count} is not what {option} says", f"Leave it out, or write {wanted.by:+}")
     if ranks:
         return name, lambda handle: handle.scale_in(ranks=ranks)
     return name, lambda handle: handle.scale_out(slots=slots)
@@ -117,7 +113,8 @@ def profile(
 
         least, most = parse_workers(word)
         with cluster.job(name) as handle:
-            rows = handle.profile(least, most, window_s=window).to_dict(orient="records")
+            frame = handle.profile(least, most, window_s=window)
+        rows = [{str(key): value for key, value in row.items()} for row in frame.to_dict(orient="records")]
         out.show({"job": handle.name, "sizes": rows}, render.profile_table(rows))
 
 
@@ -133,9 +130,7 @@ def suspend(job: JobArgument = None, as_json: JsonOption = False) -> None:
 
 def resume(
     job: JobArgument = None,
-    workers: Annotated[
-        int, typer.Option(help="Replicas to go on with; as at the start if left out.", min=0)
-    ] = 0,
+    workers: Annotated[int, typer.Option(help="Replicas to go on with; as at the start if left out.", min=0)] = 0,
     as_json: JsonOption = False,
 ) -> None:
     """Go on with a suspended job."""

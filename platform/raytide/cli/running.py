@@ -29,9 +29,7 @@ def run(  # noqa: PLR0913, PLR0917 - the options of the command
     ] = None,
     epochs: Annotated[int | None, typer.Option(help="Short for --set epochs=N.", min=1)] = None,
     name: Annotated[str | None, typer.Option(help="The job's name; made up if left out.")] = None,
-    storage: Annotated[
-        str | None, typer.Option(help="Folder or URL for checkpoints.  [default: ~/raytide]")
-    ] = None,
+    storage: Annotated[str | None, typer.Option(help="Folder or URL for checkpoints.  [default: ~/raytide]")] = None,
     gpu: Annotated[bool, typer.Option("--gpu", help="One GPU for each replica.")] = False,
     resume: Annotated[
         str | None, typer.Option(metavar="PATH|latest", help="Start from a checkpoint; latest needs --name.")
@@ -41,9 +39,7 @@ def run(  # noqa: PLR0913, PLR0917 - the options of the command
     """Run a job on the cluster that is running, or on one started for it, and show its progress."""
     with output(as_json=as_json) as out:
         if resume == "latest" and name is None:
-            raise ConfigError(
-                "resume", "the latest checkpoint of which job?", "Add --name, as in the run before"
-            )
+            raise ConfigError("resume", "the latest checkpoint of which job?", "Add --name, as in the run before")
         job = load(module, settings or [], epochs)
         from raytide.jobs.running import parse_workers
         from raytide.train import RunConfig, ScalingConfig
@@ -53,9 +49,7 @@ def run(  # noqa: PLR0913, PLR0917 - the options of the command
         config = RunConfig(name=chosen, storage_path=storage, resume_from=resume)
         if job.note:
             out.say(job.note)
-        out.say(
-            f"job {chosen}: {workers} replicas; `raytide scale {chosen} +1` in another shell makes it grow"
-        )
+        out.say(f"job {chosen}: {workers} replicas; `raytide scale {chosen} +1` in another shell makes it grow")
         result = job.trainer(scaling, config).fit()
         out.show(render.result_document(result), render.result_text(result))
 
@@ -75,6 +69,4 @@ def load(module: str, settings: list[str], epochs: int | None) -> Job:
     try:
         return load_job(module).with_settings(changes)
     except (ImportError, SyntaxError) as error:
-        raise ConfigError(
-            "job", f"{module} cannot be imported: {error}", "Install or mend what it says"
-        ) from error
+        raise ConfigError("job", f"{module} cannot be imported: {error}", "Install or mend what it says") from error

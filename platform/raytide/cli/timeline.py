@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from raytide.actors.progress import format_ms
-from raytide.cli.moments import Moment, moments
+from raytide.cli.moments import Moment, story_of
 from raytide.cli.traces import Step
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def draw_timeline(result: Result, steps: Sequence[Step]) -> Figure:
         result: The job's outcome; its events are marked.
         steps: Its committed steps, from :func:`raytide.cli.traces.read_steps`.
     """
-    story = moments(result.events.itertuples())
+    story = story_of(result)
     end_s = story[-1].time_s if story else 1.0
     origin_s = _origin_s(result)
     figure = Figure(figsize=(11.0, 6.2), dpi=130, layout="constrained", facecolor="white")
@@ -62,9 +62,7 @@ def draw_timeline(result: Result, steps: Sequence[Step]) -> Figure:
     return figure
 
 
-def throughput(
-    steps: Sequence[Step], origin_s: float, window_s: float = WINDOW_S
-) -> tuple[np.ndarray, np.ndarray]:
+def throughput(steps: Sequence[Step], origin_s: float, window_s: float = WINDOW_S) -> tuple[np.ndarray, np.ndarray]:
     """Samples per second over a sliding window, at the time of every step."""
     times = np.array([step.time_s - origin_s for step in steps])
     done = np.cumsum([step.samples for step in steps])

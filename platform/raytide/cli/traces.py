@@ -100,9 +100,7 @@ def _step(number: int, lines: list[dict[str, Any]]) -> Step:
 
 def _check_epoch(epoch: int, steps: Sequence[Step], dataset_size: int) -> EpochSamples:
     ends = [0, *(step.after for step in steps)]
-    tiles = (
-        all(step.first == end for step, end in zip(steps, ends, strict=False)) and ends[-1] == dataset_size
-    )
+    tiles = all(step.first == end for step, end in zip(steps, ends, strict=False)) and ends[-1] == dataset_size
     recorded = [index for step in steps for index in step.indices]
     as_many = all(len(step.indices) == step.samples for step in steps if step.is_whole)
     is_exact = tiles and as_many and len(set(recorded)) == len(recorded)

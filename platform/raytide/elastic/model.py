@@ -122,6 +122,7 @@ class Limits:
         connect_s: A generation's members have this long to connect.
         divergence_s: Ranks may be in different places (one finished, one waiting) for this long.
         start_s: A replica has this long from its start to its first sign of life.
+        newcomer_patience: A replica that is no member yet may be silent this many times longer.
         ask_again_s: A shortage of slots is repeated this often.
     """
 
@@ -131,6 +132,7 @@ class Limits:
     divergence_s: float = 10.0
     start_s: float = 300.0
     ask_again_s: float = 2.0
+    newcomer_patience: float = 6.0
 
 
 @dataclass(frozen=True)

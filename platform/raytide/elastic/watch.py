@@ -11,13 +11,23 @@ _ANNOUNCE_S = 1.0
 
 def silent_replicas(state: JobState, now: float) -> list[tuple[ReplicaId, float]]:
     """Replicas whose silence counts as death, with its length in seconds."""
-    limits = state.bounds.limits
     found = []
     for name, record in state.replicas.items():
-        limit_s = limits.suspect_s if record.talked else limits.start_s
+        limit_s = _patience_s(state, name, record)
         if now - record.heard_s > limit_s:
             found.append((name, now - record.heard_s))
     return found
+
+
+def _patience_s(state: JobState, name: ReplicaId, record: ReplicaRecord) -> float:
+    """Members hold up everybody, so their silence counts soon; newcomers import and load, and hold up nobody."""
+    limits = state.bounds.limits
+    if not record.talked:
+        return limits.start_s
+    generations = [g for g in (state.active, state.pending) if g is not None]
+    if any(name in g.participants() for g in generations):
+        return limits.suspect_s
+    return limits.suspect_s * limits.newcomer_patience
 
 
 def divergence(state: JobState, now: float) -> str:

@@ -6,7 +6,7 @@ A feed is kept for the whole job, so that loader processes and read-ahead surviv
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from raytide.elastic.model import Position
@@ -242,7 +242,7 @@ class IndexFeed:
             if self.options.equal_shares:
                 check_equal_shares(self.options.global_batch_size, world_size)
             self._splits[position.step] = split
-            yield from self._local(position, rank, world_size)
+            yield from (_doubled(b) if b.is_dummy else b for b in self._local(position, rank, world_size))
             position = self.after(position)
 
     def _local(self, position: Position, rank: int, world_size: int) -> Iterable[LocalBatch]:
@@ -271,3 +271,8 @@ class IndexFeed:
 
     def close(self) -> None:
         self._loader.close()
+
+
+def _doubled(dummy: LocalBatch) -> LocalBatch:
+    """A dummy of two samples: layers that normalize over the batch refuse a single one."""
+    return replace(dummy, indices=dummy.indices * 2)

@@ -16,7 +16,7 @@ from torch.optim import LBFGS, Optimizer
 from raytide.elastic.messages import Diverged
 from raytide.elastic.model import Generation
 from raytide.errors import ConfigError, RaytideError
-from raytide.train.checkpoint import CheckpointStore
+from raytide.train.checkpoint import Checkpoint, CheckpointStore
 from raytide.train.evaluating import Evaluation
 from raytide.train.exchange import UserCollectives
 from raytide.train.feed import BatchOptions
@@ -62,8 +62,8 @@ class Session:
         self.spec = spec
         self.standing = Standing(spec, membership)
         self._outbox = outbox
-        self._store = CheckpointStore(spec.storage, keep=spec.keep_checkpoints) if spec.storage else None
-        self._saves = Saves(self.standing, self._store, outbox.send)
+        store = CheckpointStore(spec.storage, keep=spec.keep_checkpoints) if spec.storage else None
+        self._saves = Saves(self.standing, store, outbox.send)
         self._exchange = UserCollectives(self.standing)
         self._evaluation = Evaluation(self.standing)
         self._training = Training(self.standing, self._saves.halt, self._saves.if_asked, self._stop_agreed)
@@ -85,8 +85,14 @@ class Session:
         carrier.load_extra = self._training.load_state
 
     def activate(self) -> None:
-        """Make this the calling thread's session."""
+        """Make this the calling thread's session; it stands where the job begins.
+
+        Raises:
+            StateMismatch: There is no whole checkpoint where the job is to begin from.
+        """
         _local.session = self
+        if self.spec.initial and self.spec.checkpoint:
+            self.standing.begin_at(Checkpoint(self.spec.checkpoint).meta.position)
 
     def close(self) -> None:
         """End loader processes and background writes."""
@@ -139,13 +145,11 @@ class Session:
                 self._undo.append(guard_methods(value, name, self.engine))
 
     def _load_initial(self) -> None:
-        if self._initial_loaded or self.standing.membership.member.has_state:
-            return
-        self._initial_loaded = True
-        if self.spec.checkpoint and self._store is not None:
-            value, _ = self._store.read(self.spec.checkpoint)
+        """Once, in the first member: all others, and whoever joins later, receive its state."""
+        if not self._initial_loaded and self.spec.checkpoint:
+            self._initial_loaded = True
+            value = Checkpoint(self.spec.checkpoint).load()
             self.standing.carrier.load_value(value, f"checkpoint {self.spec.checkpoint}")
-            self.engine.position = value["position"]
 
     # --- membership --------------------------------------------------------------------------
 

@@ -43,6 +43,11 @@ class Standing:
         self.place = "starting"
         self._started_s = time.monotonic()
 
+    def begin_at(self, position: Position) -> None:
+        """The job begins here: nothing has been trained yet in this life of it."""
+        self.engine.position = position
+        self.membership.member.applied = position.step
+
     @property
     def generation(self) -> Generation | None:
         """The generation this replica is a member of."""

@@ -57,6 +57,8 @@ class Training:
         self._in_epochs = True
         if at.inert and not at.rehearsed:
             yield min(at.spec.position.epoch, max(0, total - 1))
+        elif not at.inert:
+            at.settle(boundary=False)  # the state of a checkpoint is there, even if no epoch is left
         while True:
             if at.inert:
                 at.join()

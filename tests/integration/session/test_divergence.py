@@ -55,7 +55,7 @@ def test_a_rank_that_goes_its_own_way(kind: str) -> None:
     loop = training(lambda context, step: kind)
     started_s = time.monotonic()
     run = Elastic(loop, 2, bounds=LIMITS).finish("failed")
-    assert time.monotonic() - started_s < 8.0
+    assert time.monotonic() - started_s < 15.0
     assert "the ranks have parted" in run.job.ended.error
     assert "rank 0 is" in run.job.ended.error
     assert "rank 1 is" in run.job.ended.error

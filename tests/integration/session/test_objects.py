@@ -11,6 +11,7 @@ from support.plain_loops import BATCH, DATA, Elastic, equal, mlp, plain
 from support.threads import Probe, ThreadJob, grow, migrate, shrink
 from torch import nn
 from torch.optim.swa_utils import AveragedModel
+from torch.utils.data import Subset
 
 from raytide.errors import ConfigError
 from raytide.train.session import _check, current_session
@@ -331,6 +332,24 @@ def test_buffers_follow_rank_0() -> None:
         assert int(buffers[0][2]) <= 4 * step
     finals = list(run.finals.values())
     assert all(torch.equal(a, b) for a, b in zip(finals[0], finals[-1], strict=True))
+
+
+def test_batch_norm_on_ranks_without_samples() -> None:
+    """Four samples on five ranks with BatchNorm, which refuses a batch of one: dummies have two."""
+
+    def loop(config: dict[str, Any]) -> None:
+        api = config["api"]
+        model = nn.Sequential(nn.Linear(6, 4), nn.BatchNorm1d(4), nn.Linear(4, 1)).double()
+        api.prepare(model, optimizer := torch.optim.SGD(model.parameters(), lr=0.01))
+        for _ in api.epochs(2):
+            for x, y in api.batches(Subset(DATA, range(2)), global_batch_size=2, equal_shares=False):
+                model.train(len(x) > 1)
+                ((model(x) - y) ** 2).mean().backward()
+                optimizer.step()
+        config["run"].keep(api.get_context().get_world_rank(), *model.buffers())
+
+    run = Elastic(loop, 4).finish()
+    assert all(torch.equal(a, b) for a, b in zip(run.finals[0], run.finals[3], strict=True))
 
 
 def test_batch_norm_of_one_replica_is_plain_pytorch() -> None:

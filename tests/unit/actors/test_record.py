@@ -39,9 +39,9 @@ def test_journal_survives_as_a_whole(tmp_path: Path) -> None:
     record = Record()
     record.note("generation", "one", {"world_size": 1, "members": ("r0",)})
     record.take(Report(step=1, epoch=0, index=0, rank=0, metrics={"loss": 1.0}))
-    JournalFile(str(tmp_path)).save(state, {"r0": "replica:job:r0"}, record)
+    JournalFile(str(tmp_path), "run1").save(state, {"r0": "replica:job:r0"}, record)
 
-    found = JournalFile(str(tmp_path)).load()
+    found = JournalFile(str(tmp_path), "run1").load()
     assert found is not None
     again, names, remembered = found
     assert again == state
@@ -51,7 +51,7 @@ def test_journal_survives_as_a_whole(tmp_path: Path) -> None:
 
 
 def test_journal_of_a_new_job_is_empty(tmp_path: Path) -> None:
-    journal = JournalFile(str(tmp_path / "new"))
+    journal = JournalFile(str(tmp_path / "new"), "run1")
     assert journal.load() is None
     journal.save(JobState("job", Bounds(1, 1)), {}, Record())
     journal.remove()
@@ -59,7 +59,12 @@ def test_journal_of_a_new_job_is_empty(tmp_path: Path) -> None:
 
 
 def test_half_a_journal_is_never_read(tmp_path: Path) -> None:
-    journal = JournalFile(str(tmp_path))
+    journal = JournalFile(str(tmp_path), "run1")
     journal.save(JobState("job", Bounds(1, 1)), {}, Record())
     (tmp_path / "journal.json.part").write_text('{"state": {')
     assert journal.load() is not None
+
+
+def test_journal_of_an_earlier_run_of_the_same_name_is_ignored(tmp_path: Path) -> None:
+    JournalFile(str(tmp_path), "run1").save(JobState("job", Bounds(1, 1)), {}, Record())
+    assert JournalFile(str(tmp_path), "run2").load() is None

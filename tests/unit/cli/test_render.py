@@ -67,16 +67,18 @@ def test_costs():
 
 def test_profile():
     rows = [{"world_size": 2, "step_s": 0.05, "samples_per_s": 2000.0, "steps": 40}]
-    assert [
-        cell for cell in text(render.profile_table(rows)).splitlines()[2].split("  ") if cell.strip()
-    ] == ["2", "50 ms", "2,000", "1,000", "40"] or "1,000" in text(render.profile_table(rows))
+    assert [cell for cell in text(render.profile_table(rows)).splitlines()[2].split("  ") if cell.strip()] == [
+        "2",
+        "50 ms",
+        "2,000",
+        "1,000",
+        "40",
+    ] or "1,000" in text(render.profile_table(rows))
 
 
 def test_results():
     resizes = pd.DataFrame({"time_s": [0.0, 2.0], "world_size": [1, 2]})
-    result = Result(
-        "d", "succeeded", {"loss": 0.1}, pd.DataFrame(), Checkpoint("/c"), resizes, pd.DataFrame()
-    )
+    result = Result("d", "succeeded", {"loss": 0.1}, pd.DataFrame(), Checkpoint("/c"), resizes, pd.DataFrame())
     document = json.loads(json.dumps(render.result_document(result)))
     assert (document["resizes"], document["checkpoint"], document["status"]) == (1, "/c", "succeeded")
     assert "resizes: 1\ncheckpoint: /c" in text(render.result_text(result))

@@ -11,16 +11,11 @@ from raytide.train import Result
 
 
 def steady(count: int, every_s: float = 0.1, samples: int = 64) -> list[Step]:
-    return [
-        Step(i, 0, i * samples, (i + 1) * samples, 100.0 + (i + 1) * every_s, 1, (), True)
-        for i in range(count)
-    ]
+    return [Step(i, 0, i * samples, (i + 1) * samples, 100.0 + (i + 1) * every_s, 1, (), True) for i in range(count)]
 
 
 def result(log) -> Result:
-    events = pd.DataFrame(
-        [asdict(entry) for entry in log], columns=["number", "time_s", "kind", "text", "data"]
-    )
+    events = pd.DataFrame([asdict(entry) for entry in log], columns=["number", "time_s", "kind", "text", "data"])
     return Result("digits", "succeeded", {}, pd.DataFrame(), None, pd.DataFrame(), events)
 
 
