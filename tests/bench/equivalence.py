@@ -14,7 +14,7 @@ import time
 from typing import Any
 
 import torch
-from bench_support import emit, read_trace, samples_exact, say, scratch, wait_for
+from _support import emit, read_trace, samples_exact, say, scratch, wait_for
 from torch import nn
 from torch.utils.data import TensorDataset
 

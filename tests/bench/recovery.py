@@ -12,7 +12,7 @@ import time
 from typing import Any
 
 import ray
-from bench_support import emit, first_times, median, read_trace, samples_exact, say, scratch, wait_for
+from _support import emit, first_times, median, read_trace, samples_exact, say, scratch, wait_for
 from resize import BATCH, loop
 
 from raytide.actors.client import RayJobHandle
@@ -119,7 +119,7 @@ def main(*, peer: bool) -> None:
         "global_batch_size": BATCH,
     }
     if peer:
-        from ray_train_peer import run_in_process
+        from _ray_train_peer import run_in_process
 
         result["ray_train_kill_to_step_s"] = run_in_process()["ray_train_kill_to_step_s"]
     emit(result)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from bench_support import Step, emit, first_times, median, read_trace, say, scratch, wait_for
-from models import Slices, mlp
+from _support import Step, emit, first_times, median, read_trace, say, scratch, wait_for
+from _models import Slices, mlp
 
 from raytide.actors.client import RayJobHandle
 from raytide.actors.launcher import RayLauncher
@@ -132,7 +132,7 @@ def main(rounds: int, *, peer: bool) -> None:
         "pause_with_30s_startup_s": slow[0].pause_s,
     }
     if peer:
-        from ray_train_peer import run_in_process
+        from _ray_train_peer import run_in_process
 
         result |= run_in_process()
         result["ratio"] = result["ray_train_pause_s"] / max(result["pause_s"], 1e-3)

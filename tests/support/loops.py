@@ -15,7 +15,7 @@ import torch
 from torch import nn
 from torch.utils.data import TensorDataset
 
-from raytide.train import batches, epochs, get_context, prepare, report
+from raytide.train import batches, epochs, get_context, prepare, report, transfer
 
 FEATURES, SAMPLES, BATCH, EPOCHS = 6, 50, 8, 40
 STEPS = EPOCHS * -(-SAMPLES // BATCH)
@@ -110,3 +110,18 @@ def fault(config: dict[str, Any], *, before_backward: bool) -> bool:
     elif plan["kind"] == "raise":
         raise ZeroDivisionError("a mistake of the user")
     return plan["kind"] == "break"
+
+
+def wounded_transfer(config: dict[str, Any]) -> None:
+    """The loop, with a newcomer that dies in the middle of receiving its state, once."""
+    proof = Path(config["folder"]) / "fault-transfer-newcomer"
+    if get_context().rehearsing and not proof.exists():
+        original = transfer._scatter
+
+        def die(*arguments: Any) -> None:
+            original(*arguments)
+            proof.write_text(str(os.getpid()))
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        transfer._scatter = die
+    loop(config)

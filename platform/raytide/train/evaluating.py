@@ -10,6 +10,7 @@ from raytide.elastic.member import Proceed
 from raytide.train.data import IndexLoader, check_dataset, epoch_order, eval_batches, num_eval_batches
 from raytide.train.data.checks import check_positive
 from raytide.train.devices import to_device
+from raytide.train.exchange import UserCollectives
 from raytide.train.feed import BatchOptions
 from raytide.train.standing import Standing
 from raytide.train.validation import Key
@@ -39,10 +40,12 @@ class Evaluation:
 
     Args:
         standing: Where it stands.
+        exchange: Tells when all have done their part.
     """
 
-    def __init__(self, standing: Standing) -> None:
+    def __init__(self, standing: Standing, exchange: UserCollectives) -> None:
         self._standing = standing
+        self._exchange = exchange
         self._loaders: dict[tuple[int, BatchOptions], tuple[Any, IndexLoader]] = {}
 
     def batches(self, dataset: Any, options: BatchOptions) -> Iterator[Any]:
@@ -69,19 +72,21 @@ class Evaluation:
             journal.end_pass(key)
 
     def _until_whole(self, whole: _Pass, key: Key) -> Iterator[Any]:
+        """Nobody leaves a pass before all have done their part: what goes with a lost replica is done again."""
         at = self._standing
         while True:
             action = at.settle(boundary=False)
             if not isinstance(action, Proceed):
                 return
-            at.place = f"validation {key[1]} after step {key[0]}"
+            place = f"validation {key[1]} after step {key[0]}"
+            at.place = place
             to_do = at.journal.to_do(key, action.generation.members)
             for number, content in zip(to_do, whole.load(to_do), strict=True):
                 yield to_device(content, at.spec.device)
                 at.journal.consumed(key, number)
                 if not at.membership.healthy:
                     break
-            if at.membership.healthy:
+            if at.membership.healthy and self._exchange.attempt(at.journal.end_of(key), [], place) is not None:
                 return
 
     def _loader(self, dataset: Any, options: BatchOptions) -> IndexLoader:

@@ -1,4 +1,4 @@
-"""The one collective that a loop may call itself."""
+"""The one collective that a loop may call itself, and what else ranks agree about between steps."""
 
 from __future__ import annotations
 
@@ -31,20 +31,25 @@ class UserCollectives:
         key = at.journal.next_call()
         while True:
             at.engine.resolve()
-            if at.inert or at.engine.repeats or at.settle(boundary=False) is None or at.engine.repeats:
+            if at.engine.repeats or at.settle(boundary=False) is None or at.engine.repeats:
                 return mine
-            if key not in at.journal.results:
-                self._try(mine, key)
-            if key in at.journal.results:
-                return list(at.journal.results[key])
+            sums = self.attempt(key, mine, f"all_reduce {key[1]} after step {key[0]}")
+            if sums is not None:
+                return sums
 
-    def _try(self, mine: list[float], key: Key) -> None:
+    def attempt(self, key: Key, mine: list[float], place: str) -> list[float] | None:
+        """Sum once, unless the sum is known; None after a failure, from which the caller has to recover."""
         at = self._standing
-        at.place = f"all_reduce {key[1]} after step {key[0]}"
+        if key in at.journal.results:
+            return list(at.journal.results[key])
+        at.place = place
         try:
-            at.journal.results[key] = sum_over(at.membership.group, fingerprint("all_reduce", key), mine)
+            at.journal.results[key] = sum_over(at.membership.group, fingerprint(place), mine)
         except CollectiveError as error:
             if at.generation is not None:
                 at.membership.report_failure(at.generation.number, str(error))
+            return None
         except FramesParted:
             at.engine.on_diverged()
+            return None
+        return list(at.journal.results[key])

@@ -65,7 +65,7 @@ class Session:
         store = CheckpointStore(spec.storage, keep=spec.keep_checkpoints) if spec.storage else None
         self._saves = Saves(self.standing, store, outbox.send)
         self._exchange = UserCollectives(self.standing)
-        self._evaluation = Evaluation(self.standing)
+        self._evaluation = Evaluation(self.standing, self._exchange)
         self._training = Training(self.standing, self._saves.halt, self._saves.if_asked, self._stop_agreed)
         self._saves.resume_position = self._training.resume_position
         self._initial_loaded = False

@@ -55,10 +55,13 @@ class Standing:
 
     @property
     def rank(self) -> int:
-        """Rank in the active generation; what a newcomer will be is not known: max_replicas."""
+        """Rank in the active generation; what one outside will be is not known: max_replicas.
+
+        Before the first generation each of the first replicas may be rank 0, and is taken for it.
+        """
         active = self.generation
         if active is None or self.spec.replica not in active.members:
-            return 0 if self.spec.initial else self.spec.max_replicas
+            return self.spec.max_replicas if self.inert else 0
         return active.members.index(self.spec.replica)
 
     def settle(self, *, boundary: bool) -> Proceed | HaltNow | None:

@@ -100,6 +100,11 @@ class Journal:
         if key in self.own:
             self.own[key].left = True
 
+    @staticmethod
+    def end_of(key: Key) -> Key:
+        """The key under which the end of a pass is agreed: no user collective has it."""
+        return (key[0], -1 - key[1])
+
     def to_do(self, key: Key, members: Sequence[str]) -> list[int]:
         """Numbers of the batches of the pass that this replica still has to evaluate."""
         own = self.own[key]

@@ -94,7 +94,7 @@ def test_different_global_batches() -> None:
 
 
 def test_validation_on_one_rank_only() -> None:
-    """Allowed as long as no collective is called in it: it has a cursor of its own."""
+    """Every rank evaluates its part: where one is missing, the result would lack samples."""
 
     def loop(config: dict[str, Any]) -> None:
         api = config["api"]
@@ -108,7 +108,8 @@ def test_validation_on_one_rank_only() -> None:
                 for x, _ in api.batches(DATA, global_batch_size=BATCH, train=False):
                     model(x)
 
-    Elastic(loop, 2, bounds=LIMITS).finish()
+    run = Elastic(loop, 2, bounds=LIMITS).finish("failed")
+    assert "the ranks have parted" in run.job.ended.error
 
 
 def test_an_exception_ends_the_job_with_its_traceback() -> None:

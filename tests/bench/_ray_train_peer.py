@@ -1,6 +1,6 @@
 """Ray Train 2.60's elastic mode on the same model: its pause when it grows, and when a worker is killed.
 
-Runs in a process of its own (``python ray_train_peer.py``) and prints one JSON object.
+Runs in a process of its own (``python _ray_train_peer.py``) and prints one JSON object.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any
 
 import ray
 import torch
-from bench_support import emit, say, wait_for
-from models import mlp, tensors
+from _support import emit, say, wait_for
+from _models import mlp, tensors
 from ray.cluster_utils import Cluster
 from ray.train import Checkpoint, CheckpointConfig, FailureConfig, RunConfig, ScalingConfig, get_checkpoint, get_context
 from ray.train import report as train_report
