@@ -16,8 +16,8 @@ from typing import Any
 
 import ray
 import torch
-from _support import emit, say, wait_for
 from _models import mlp, tensors
+from _support import emit, say, wait_for
 from ray.cluster_utils import Cluster
 from ray.train import Checkpoint, CheckpointConfig, FailureConfig, RunConfig, ScalingConfig, get_checkpoint, get_context
 from ray.train import report as train_report

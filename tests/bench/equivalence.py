@@ -29,7 +29,6 @@ from raytide.train import (
     epochs,
     get_context,
     prepare,
-    report,
 )
 
 SAMPLES, BATCH = 1000, 64

@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from _support import emit, median, scratch
 from _models import mlp, tensors
+from _support import emit, median, scratch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 

@@ -9,6 +9,7 @@ import argparse
 import os
 import signal
 import time
+from itertools import pairwise
 from typing import Any
 
 import ray
@@ -90,7 +91,7 @@ def kill_master(job: RayJobHandle, folder: str) -> float:
     wait_for(lambda: job.view().phase == "running", 60, "the restarted master")
     time.sleep(3.0)
     times = sorted(t for t in first_times(read_trace(f"{folder}/trace")).values() if t > hit_s - 1.0)
-    pause_s = max(b - a for a, b in zip(times, times[1:], strict=False)) - usual_s
+    pause_s = max(b - a for a, b in pairwise(times)) - usual_s
     say(f"master killed: longest extra gap {pause_s:.3f} s")
     return pause_s
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import argparse
 import time
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import torch
-from _support import Step, emit, first_times, median, read_trace, say, scratch, wait_for
 from _models import Slices, mlp
+from _support import Step, emit, first_times, median, read_trace, say, scratch, wait_for
 
 from raytide.actors.client import RayJobHandle
 from raytide.actors.launcher import RayLauncher
@@ -69,7 +70,7 @@ def grow(job: RayJobHandle, folder: str, settle_s: float) -> Cost:
     switched = min(s.step for s in steps if s.generation == answer.generation)
     times = first_times(steps)
     ordered = sorted(times)
-    before = [times[b] - times[a] for a, b in zip(ordered, ordered[1:]) if times[b] < requested_s]
+    before = [times[b] - times[a] for a, b in pairwise(ordered) if times[b] < requested_s]
     usual_s = median(before[-50:])
     around = range(switched - 1, switched + 2)
     pause_s = max(times[k] - times[k - 1] for k in around if k in times and k - 1 in times) - usual_s

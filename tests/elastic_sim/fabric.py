@@ -70,9 +70,7 @@ class Fabric:
     # --- connecting --------------------------------------------------------------------------
 
     def groups_of(self, process: str, generation: Generation) -> list[Group]:
-        wanted: dict[int, tuple[str, ...]] = {
-            i: t.participants() for i, t in generation.transfers_of(process)
-        }
+        wanted: dict[int, tuple[str, ...]] = {i: t.participants() for i, t in generation.transfers_of(process)}
         if process in generation.members:
             wanted[MAIN] = generation.members
         found = []

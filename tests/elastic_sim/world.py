@@ -68,9 +68,7 @@ class World:
             if self.clock.chance(0.3):
                 self._late.append(event)
             return
-        if not isinstance(event, Tick) and not (
-            isinstance(event, From) and isinstance(event.message, Heartbeat)
-        ):
+        if not isinstance(event, Tick) and not (isinstance(event, From) and isinstance(event.message, Heartbeat)):
             self.clock.say("master", "<-", event)
         effects = self.master.handle(self.clock.now, event)
         self._look_at_phase()
@@ -243,12 +241,7 @@ class World:
 
     def _answered(self, answer: Answer) -> None:
         request, active = self.requests[answer.request], self.master.state.active
-        if (
-            isinstance(request, Resize)
-            and not answer.error
-            and active
-            and set(request.remove) & set(active.members)
-        ):
+        if isinstance(request, Resize) and not answer.error and active and set(request.remove) & set(active.members):
             raise ProtocolViolation(f"{answer} while {request.remove} are members of {active}")
         before = self.answers.setdefault(answer.request, answer)
         if before != answer:
@@ -270,9 +263,7 @@ class World:
 
     def applied(self, process: Process, generation: Generation) -> None:
         """A step was applied: its generation may do so, and everybody's states tell the same story."""
-        self.clock.say(
-            process.name, "applied step", process.member.applied, "in generation", generation.number
-        )
+        self.clock.say(process.name, "applied step", process.member.applied, "in generation", generation.number)
         self.applied_at.append(self.clock.now)
         bounds = self.master.state.bounds
         if generation.paused or not bounds.min_replicas <= generation.world_size <= bounds.max_replicas:

@@ -101,9 +101,7 @@ class Run:
             time.sleep(0.2)
             leak_bytes = self._used_bytes() - before
         self.found["memory_leak_bytes"] = leak_bytes
-        assert self.backend == "gloo" or leak_bytes <= LEAK_LIMIT_BYTES, (
-            f"{leak_bytes} bytes were not given back"
-        )
+        assert self.backend == "gloo" or leak_bytes <= LEAK_LIMIT_BYTES, f"{leak_bytes} bytes were not given back"
 
     def bandwidth(self) -> None:
         """raytide's all-reduce against torch's own, between two ranks, in turns within one run."""

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from support.threads import Probe, ThreadJob
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset, default_collate
 
 from raytide.train import loop as elastic
 from raytide.train.data import epoch_order
 from raytide.train.session import current_session
+from support.threads import Probe, ThreadJob
 
 Loop = Callable[[dict[str, Any]], object]
 

@@ -12,12 +12,12 @@ from typing import Any
 
 import torch
 from ray import cloudpickle
-from support import loops
 
 from raytide.actors.client import RayJobHandle
 from raytide.actors.views import JobView
 from raytide.cli.traces import check_epochs, read_steps
 from raytide.train import CheckpointConfig, ElasticTrainer, FailureConfig, RunConfig, ScalingConfig
+from support import loops
 
 # Replicas cannot import the test tree: its loops travel by value.
 cloudpickle.register_pickle_by_value(loops)
@@ -26,7 +26,7 @@ WAIT_S = 90.0
 
 
 @contextmanager
-def running(  # noqa: PLR0913 - a builder
+def running(
     folder: Path,
     *,
     start: int = 1,

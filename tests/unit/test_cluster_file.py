@@ -29,9 +29,7 @@ def test_ray_refuses_a_misspelt_field(cluster: dict[str, Any]):
 
 
 def test_every_gpu_group_tells_its_rack_zone_and_market(cluster: dict[str, Any]):
-    groups = {
-        name: node for name, node in cluster["available_node_types"].items() if "GPU" in node["resources"]
-    }
+    groups = {name: node for name, node in cluster["available_node_types"].items() if "GPU" in node["resources"]}
     markets = {node["labels"]["raytide.io/market"] for node in groups.values()}
     assert markets == {"on-demand", "spot"}
     for node in groups.values():

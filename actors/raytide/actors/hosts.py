@@ -55,9 +55,7 @@ class Hosts:
         say: Gives a message on behalf of a replica to the master.
     """
 
-    def __init__(
-        self, job: str, resources: dict[str, float], say: Callable[[ReplicaId, FromReplica], None]
-    ) -> None:
+    def __init__(self, job: str, resources: dict[str, float], say: Callable[[ReplicaId, FromReplica], None]) -> None:
         self._job = job
         self._resources = resources
         self._say = say
@@ -129,9 +127,7 @@ class Hosts:
 
     # --- hosts -------------------------------------------------------------------------------
 
-    def start(
-        self, replica: ReplicaId, slot: Slot, assignment: Assignment, master: Handle
-    ) -> None:
+    def start(self, replica: ReplicaId, slot: Slot, assignment: Assignment, master: Handle) -> None:
         """Start ``replica`` on ``slot``: on its standby, if there is one. Repeating it changes nothing."""
         with self._lock:
             if replica in self._hosts or self._closed:

@@ -71,6 +71,4 @@ def _measure(job: Resizable, size: int, window_s: float) -> Profile:
         if elapsed_s >= window_s and steps >= MIN_STEPS and view.step_s > 0.0:
             return Profile(size, view.step_s, view.samples_per_s, steps)
         if elapsed_s > _LIMIT_FACTOR * window_s:
-            raise RequestRefused(
-                f"{steps} steps in {elapsed_s:.0f} s at {size} replicas: use a longer window"
-            )
+            raise RequestRefused(f"{steps} steps in {elapsed_s:.0f} s at {size} replicas: use a longer window")

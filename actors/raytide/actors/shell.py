@@ -44,9 +44,7 @@ class Shell:
         on_tick: Called four times a second.
     """
 
-    def __init__(
-        self, spec: JobSpec, store: StoreServer, handle: Handle, on_tick: Callable[[float], None]
-    ) -> None:
+    def __init__(self, spec: JobSpec, store: StoreServer, handle: Handle, on_tick: Callable[[float], None]) -> None:
         self.record = Record()
         self.hosts = Hosts(spec.name, spec.scaling.slot_resources, self.say)
         self.ended_s = 0.0

@@ -72,8 +72,7 @@ class Adoption:
         new = s.pending.number
         involved = {*s.active.members, *s.pending.members}
         return all(
-            r in answers and new in (answers[r].pending, answers[r].active, answers[r].left_for)
-            for r in involved
+            r in answers and new in (answers[r].pending, answers[r].active, answers[r].left_for) for r in involved
         )
 
     def _catch_up(self, answers: dict[ReplicaId, Status]) -> None:
@@ -84,9 +83,5 @@ class Adoption:
         for replica, answer in answers.items():
             if newest.number in (answer.active, answer.left_for):
                 s.switched.setdefault(replica, Cost())
-            if (
-                s.pending is not None
-                and answer.active == s.pending.number
-                and answer.applied > answer.joined_at
-            ):
+            if s.pending is not None and answer.active == s.pending.number and answer.applied > answer.joined_at:
                 s.pending_committed = True

@@ -138,9 +138,7 @@ class Master:
         s.next_replica += 1
         # Before the first generation there is no state to receive: everybody brings the initial one.
         initial = s.phase is Phase.STARTING
-        s.replicas[name] = ReplicaRecord(
-            slot, started_s=now, heard_s=now, initial=initial, position=s.position
-        )
+        s.replicas[name] = ReplicaRecord(slot, started_s=now, heard_s=now, initial=initial, position=s.position)
         s.target = (*s.target, name)
         self.emit(StartReplica(name, slot, initial, s.position, s.last_checkpoint if initial else ""))
         return name
@@ -241,9 +239,7 @@ class Master:
 
     def _tick(self, now: float) -> None:
         s = self.state
-        stalled_s = (
-            max(0.0, now - self._ticked_s - 2 * s.bounds.limits.heartbeat_s) if self._ticked_s else 0.0
-        )
+        stalled_s = max(0.0, now - self._ticked_s - 2 * s.bounds.limits.heartbeat_s) if self._ticked_s else 0.0
         self._ticked_s = now
         if stalled_s > 1.0:  # it was this process that slept: nobody else is to blame
             s.replicas = {r: replace(v, heard_s=v.heard_s + stalled_s) for r, v in s.replicas.items()}

@@ -162,9 +162,7 @@ class Recovery:
         return pending if any(a.applied > a.joined_at for a in in_it) else s.active
 
     @staticmethod
-    def _transfers(
-        members: tuple[ReplicaId, ...], holders: dict[ReplicaId, tuple[int, int]]
-    ) -> tuple[Transfer, ...]:
+    def _transfers(members: tuple[ReplicaId, ...], holders: dict[ReplicaId, tuple[int, int]]) -> tuple[Transfer, ...]:
         best = max(holders.values())
         ahead = tuple(r for r, progress in holders.items() if progress == best)
         sources = tuple(r for r in members if r in ahead) or ahead

@@ -186,9 +186,7 @@ class Requests:
         m, s = self._master, self._master.state
         if s.phase is not Phase.RUNNING or s.active is None:
             return
-        halts = sorted(
-            (r for r in s.requests.values() if r.kind in _HALTS), key=lambda r: _HALTS.index(r.kind)
-        )
+        halts = sorted((r for r in s.requests.values() if r.kind in _HALTS), key=lambda r: _HALTS.index(r.kind))
         if halts:
             halt = Halt(halts[0].request, save=True, generation=s.active.number)
             m.emit(*(Tell(replica, halt) for replica in s.active.members))

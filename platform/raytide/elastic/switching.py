@@ -35,9 +35,7 @@ class Switching:
         m, s = self._master, self._master.state
         slots = {r: s.replicas[r].slot for r in members}
         paused = len(members) < s.bounds.min_replicas
-        generation = Generation(
-            m.next_number(), rank_order(members, slots), transfers, m.store, paused=paused
-        )
+        generation = Generation(m.next_number(), rank_order(members, slots), transfers, m.store, paused=paused)
         s.active, s.pending, s.switched, s.fencing = generation, None, {}, None
         s.published_s, s.diverged_s = now, 0.0
         m.go(Phase.FORMING)

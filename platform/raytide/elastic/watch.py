@@ -38,9 +38,7 @@ def divergence(state: JobState, now: float) -> str:
     """
     if state.phase not in (Phase.RUNNING, Phase.SWITCHING) or state.active is None:
         return ""
-    members = [
-        (rank, state.replicas[r]) for rank, r in enumerate(state.active.members) if r in state.replicas
-    ]
+    members = [(rank, state.replicas[r]) for rank, r in enumerate(state.active.members) if r in state.replicas]
     announced = state.diverged_s > 0 and now - state.diverged_s > _ANNOUNCE_S
     if announced or _stuck_apart([record for _, record in members], now, state.bounds.limits.divergence_s):
         places = "; ".join(f"rank {rank} is {_describe(record)}" for rank, record in members)
@@ -61,9 +59,5 @@ def _stuck_apart(records: list[ReplicaRecord], now: float, limit_s: float) -> bo
 def _describe(record: ReplicaRecord) -> str:
     if record.finished:
         return f"finished after step {record.finished_at}"
-    waiting = (
-        f", waiting for {record.waiting_for}"
-        if record.waiting_for and record.waiting_for != "divergence"
-        else ""
-    )
+    waiting = f", waiting for {record.waiting_for}" if record.waiting_for and record.waiting_for != "divergence" else ""
     return f"at {record.place}{waiting}"

@@ -53,9 +53,7 @@ class StateCarrier:
         on_adopted: Called when a generation begins.
     """
 
-    def __init__(
-        self, registry: Registry, engine: StepEngine, journal: Journal, device: torch.device
-    ) -> None:
+    def __init__(self, registry: Registry, engine: StepEngine, journal: Journal, device: torch.device) -> None:
         self._registry = registry
         self._engine = engine
         self._journal = journal

@@ -20,7 +20,6 @@ from raytide.train.checkpoint_place import Place
 # in a BaseException.
 
 
-
 def save_tensors(place: Place, tensors: dict[str, Tensor]) -> None:
     """Write ``tensors`` by name into ``place``."""
     # No copy-ahead: it would use the stream that training uses. Remote files have nothing to fsync.

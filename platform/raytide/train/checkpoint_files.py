@@ -27,9 +27,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from raytide.errors import StateMismatch
 from raytide.train.captured import Captured, TensorRef
 from raytide.train.checkpoint_place import PARTIAL, CheckpointError, Place, describe
@@ -105,7 +102,7 @@ def write_data(place: Place, state: Captured) -> None:
         problem = f"the state holds a value that cannot be pickled: {error}. Keep it out of state_dict()"
         raise CheckpointError(place.url, problem) from error
     place.put(SKELETON, skeleton)
-    from raytide.train.checkpoint_dcp import save_tensors  # seconds of import, paid with the first checkpoint
+    from raytide.train.checkpoint_dcp import save_tensors  # noqa: PLC0415 - seconds, paid with the first save
 
     save_tensors(place, {str(i): tensor for i, tensor in enumerate(state.tensors)})
     place.sync()
@@ -128,7 +125,7 @@ def read_data(place: Place, written: Mapping[str, int], only: str | None = None)
             raise StateMismatch(f"{place.url}: its files are not those that were written. {_REMEDY}")
         skeleton = pickle.loads(place.fs.cat_file(place.file(SKELETON)))  # noqa: S301 - see the module's warning
         part = skeleton if only is None else _entry(skeleton, only, place)
-        from raytide.train.checkpoint_dcp import load_tensors  # as in write_data
+        from raytide.train.checkpoint_dcp import load_tensors  # noqa: PLC0415 - as in write_data
 
         return Captured(part, load_tensors(place, set(_references(part))))
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from raytide.errors import ConfigError
 
@@ -172,7 +172,7 @@ class RunConfig:
     def storage_for(self, job: str) -> str:
         """Root of the job's checkpoints."""
         root = self.storage_path or "~/raytide"
-        return f"{root.rstrip('/')}/{job}" if "://" in root else os.path.join(os.path.expanduser(root), job)
+        return f"{root.rstrip('/')}/{job}" if "://" in root else str(Path(root).expanduser() / job)
 
 
 def _refuse(name: str, problem: str, remedy: str) -> ConfigError:

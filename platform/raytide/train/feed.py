@@ -261,9 +261,7 @@ class IndexFeed:
 
     def _micro(self, batch: LocalBatch) -> MicroBatch:
         """How the gradients of a loaded batch count."""
-        return MicroBatch(
-            batch.weight, first=batch.micro == 0, last=batch.is_last_micro, several=batch.num_micro > 1
-        )
+        return MicroBatch(batch.weight, first=batch.micro == 0, last=batch.is_last_micro, several=batch.num_micro > 1)
 
     def drop(self) -> None:
         self._loading = None

@@ -276,9 +276,7 @@ class Membership:
                 carrier.adopted(generation, moved=received is not None)
         self._run(effects)
 
-    def _transfer(
-        self, generation: Generation, groups: Groups, carrier: Carrier
-    ) -> tuple[int, Received | None]:
+    def _transfer(self, generation: Generation, groups: Groups, carrier: Carrier) -> tuple[int, Received | None]:
         sent, received = 0, None
         for number, transfer in generation.transfers_of(self.member.replica):
             if transfer.source == self.member.replica:

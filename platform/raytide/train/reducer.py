@@ -116,7 +116,7 @@ class GradientReducer:
         self._parts, self._sidecar = [], None
 
     def layout(self) -> int:
-        if any([part.refresh() for part in self._parts]):
+        if any([part.refresh() for part in self._parts]):  # noqa: C419 - every part, not only up to the first
             self._sidecar = None
         if self._sidecar is None:
             sizes = [(str(p.dtype), p.numel()) for part in self._parts for p in part.params]

@@ -80,7 +80,7 @@ RESIZE_COLUMNS = (
 
 def resize_history(events: list[dict[str, Any]]) -> pd.DataFrame:
     """The resizes among a job's events."""
-    import pandas as pd  # a second of import that replicas and masters need not pay
+    import pandas as pd  # noqa: PLC0415 - a second of import that replicas and masters need not pay
 
     rows = [{"time_s": e["time_s"], **e["data"]} for e in events if e["kind"] == "generation"]
     frame = pd.DataFrame(rows, columns=list(RESIZE_COLUMNS))

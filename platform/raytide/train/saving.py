@@ -83,9 +83,7 @@ class Saves:
         metrics: The last ones reported; part of a checkpoint's description.
     """
 
-    def __init__(
-        self, standing: Standing, store: CheckpointStore | None, send: Callable[[FromReplica], None]
-    ) -> None:
+    def __init__(self, standing: Standing, store: CheckpointStore | None, send: Callable[[FromReplica], None]) -> None:
         self._standing = standing
         self._saver = Saver(store, send)
         self._send = send

@@ -29,7 +29,7 @@ class ShardFeed(IndexFeed):
         if options.max_local_batch is not None and size > options.max_local_batch:
             raise ConfigError(
                 "batches(max_local_batch=...)",
-                f"{self._num_shards} virtual shards of a global batch of {options.global_batch_size} have {size} samples",
+                f"{self._num_shards} virtual shards of {options.global_batch_size} samples have {size} each",
                 f"Set virtual_shards to at least {-(-options.global_batch_size // options.max_local_batch)}",
             )
 
@@ -44,9 +44,7 @@ class ShardFeed(IndexFeed):
             dummy = take(order, whole.start, whole.start + 1)
             return [LocalBatch(position.epoch, position.step, 0, 1, dummy, 0.0)]
         return [
-            LocalBatch(
-                position.epoch, position.step, i, len(run), take(order, s.start, s.stop), len(s) / len(whole)
-            )
+            LocalBatch(position.epoch, position.step, i, len(run), take(order, s.start, s.stop), len(s) / len(whole))
             for i, s in enumerate(shards[run.start : run.stop])
         ]
 

@@ -13,7 +13,6 @@ from raytide.train.data import shares
 from raytide.train.gradients import MicroBatch, ModuleGradients
 from raytide.train.reducer import GradientReducer
 
-
 _MARK_SHARDS = 1 << 16
 
 

@@ -82,9 +82,6 @@ def _bits(buffer: Tensor) -> Tensor:
 
 def _from_bits(bits: Tensor, like: Tensor) -> Tensor:
     real = torch.view_as_real(like) if like.is_complex() else like
-    if real.is_floating_point():
-        values = bits.to(_BITS[real.element_size()]).view(real.dtype)
-    else:
-        values = bits.to(real.dtype)
+    values = bits.to(_BITS[real.element_size()]).view(real.dtype) if real.is_floating_point() else bits.to(real.dtype)
     shaped = values.view(real.shape)
     return torch.view_as_complex(shaped) if like.is_complex() else shaped

@@ -241,7 +241,9 @@ class Training:
 def make_feed(dataset: Any, options: BatchOptions, spec: SessionSpec) -> Feed:
     """The feed for a dataset: by index, of a stream of shards, or by virtual shards."""
     if not isinstance(dataset, ShardedStream):
-        return ShardFeed(dataset, options, spec) if spec.virtual_shards else IndexFeed(dataset, options, spec.max_replicas)
+        return (
+            ShardFeed(dataset, options, spec) if spec.virtual_shards else IndexFeed(dataset, options, spec.max_replicas)
+        )
     if spec.virtual_shards:
         raise ConfigError(
             "ScalingConfig.virtual_shards",

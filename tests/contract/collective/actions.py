@@ -130,9 +130,7 @@ def wait_twice(state: State, name: str, first_s: float) -> tuple[CollectiveError
     raise AssertionError("the peer was not late")
 
 
-def failing_connect(
-    state: State, spec: GroupSpec, cancel_after_s: float | None
-) -> tuple[CollectiveError, float]:
+def failing_connect(state: State, spec: GroupSpec, cancel_after_s: float | None) -> tuple[CollectiveError, float]:
     """A connect that must fail: the error, and seconds since its start (or since the cancellation)."""
     cancelled, begin = threading.Event(), time.monotonic()
     if cancel_after_s is not None:

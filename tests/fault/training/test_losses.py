@@ -9,6 +9,9 @@ import time
 from pathlib import Path
 
 import pytest
+
+from raytide.errors import JobFailed, LoopError, RequestRefused
+from raytide.train import FailureConfig
 from support import loops
 from support.cluster import TestCluster
 from support.ray_jobs import (
@@ -21,9 +24,6 @@ from support.ray_jobs import (
     wait_size,
     wait_step,
 )
-
-from raytide.errors import JobFailed, LoopError, RequestRefused
-from raytide.train import FailureConfig
 
 
 @pytest.mark.parametrize("rank", [0, 1, 2])

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 import ray
-from support.cluster import TestCluster
-from support.ray_jobs import assert_as_fixed_size, running, wait, wait_size, wait_step
 
 from raytide.actors.client import RayJobHandle
 from raytide.actors.views import JobView
 from raytide.cli.traces import read_steps
 from raytide.train import RequestCost
+from support.cluster import TestCluster
+from support.ray_jobs import assert_as_fixed_size, running, wait, wait_size, wait_step
 
 MOMENTS: dict[str, Callable[[JobView], bool]] = {
     "preparing": lambda view: any(e.kind == "request" for e in view.events),

@@ -58,9 +58,7 @@ def run(tmp_path):
         script = tmp_path / "train.py"
         script.write_text(SCRIPT + ENDINGS[ending])
         environment = os.environ | {"PYTHONPATH": str(PLATFORM)}
-        processes.append(
-            subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True, env=environment)
-        )
+        processes.append(subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True, env=environment))
         return processes[-1]
 
     yield run

@@ -226,9 +226,7 @@ def test_a_damaged_sample_is_reported_in_its_turn_with_the_original_traceback(sh
     batches = [batch_of(0, [1]), batch_of(1, [2]), batch_of(2, [5, 666])]
     iterator = shared.load(iter(batches))
     assert [next(iterator)[0].step for _ in range(2)] == [0, 1]
-    with pytest.raises(
-        SampleError, match=r"data worker \d \(pid \d+\), while loading samples \[5, 666\]"
-    ) as caught:
+    with pytest.raises(SampleError, match=r"data worker \d \(pid \d+\), while loading samples \[5, 666\]") as caught:
         next(iterator)
     assert "sample 666 is damaged" in str(caught.value)
     assert "in __getitem__" in str(caught.value)
@@ -339,9 +337,7 @@ def test_functions_of_this_module_and_closures_work(make):
     def collate(samples):
         return torch.my_number, [sample[0] + offset for sample in samples]
 
-    loaded = [
-        content for _, content in make(num_workers=2, collate_fn=collate, worker_init_fn=init).load(plain(8))
-    ]
+    loaded = [content for _, content in make(num_workers=2, collate_fn=collate, worker_init_fn=init).load(plain(8))]
     assert {number for number, _ in loaded} == {0, 1}
     assert sorted(value for _, values in loaded for value in values) == list(range(1000, 1032))
 
@@ -366,9 +362,7 @@ def test_worker_info_is_that_of_torch(make):
             info = get_worker_info()
             return info.id, info.num_workers, len(info.dataset)
 
-    loaded = torch.cat(
-        [torch.stack(content) for _, content in make(Info(), num_workers=2).load(plain(8))], dim=1
-    )
+    loaded = torch.cat([torch.stack(content) for _, content in make(Info(), num_workers=2).load(plain(8))], dim=1)
     assert set(loaded[0].tolist()) == {0, 1}
     assert set(loaded[1].tolist()) == {2}
     assert set(loaded[2].tolist()) == {1000}

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 import torch
-from support.plain_loops import BATCH, DATA, Elastic, equal, full_loop, mlp, plain, positions
-from support.threads import Probe, ThreadJob
 
 from raytide.elastic.messages import Checkpoint, Resume, Stop, Suspend
 from raytide.elastic.model import Bounds
 from raytide.train.checkpoint import CheckpointStore
+from support.plain_loops import BATCH, DATA, Elastic, equal, full_loop, mlp, plain, positions
+from support.threads import Probe, ThreadJob
 
 EXPECTED = plain(full_loop)
 

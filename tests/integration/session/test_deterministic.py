@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 import torch
-from support.plain_loops import BATCH, DATA, Elastic, Run, drawn, plain, positions
-from support.threads import Probe, grow, migrate, shrink
 from torch import nn
 
 from raytide.train import ShardedStream
+from support.plain_loops import BATCH, DATA, Elastic, Run, drawn, plain, positions
+from support.threads import Probe, grow, migrate, shrink
 
 SHARDS = 4
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 import torch
-from support.plain_loops import BATCH, DATA, Elastic, mlp
-from support.threads import Probe, grow
 
 from raytide.elastic.model import Bounds, Limits
 from raytide.train.session import current_session
+from support.plain_loops import BATCH, DATA, Elastic, mlp
+from support.threads import Probe, grow
 
 LIMITS = Bounds(1, 4, limits=Limits(divergence_s=1.0))
 Mistake = Callable[[Any, int], str]

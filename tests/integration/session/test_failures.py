@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from support.plain_loops import Elastic, equal, full_loop, plain, positions
 from support.threads import Probe, grow
 

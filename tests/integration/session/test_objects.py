@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 import torch
-from support.plain_loops import BATCH, DATA, Elastic, equal, mlp, plain
-from support.threads import Probe, ThreadJob, grow, migrate, shrink
 from torch import nn
 from torch.optim.swa_utils import AveragedModel
 from torch.utils.data import Subset
 
 from raytide.errors import ConfigError
 from raytide.train.session import _check, current_session
+from support.plain_loops import BATCH, DATA, Elastic, equal, mlp, plain
+from support.threads import Probe, ThreadJob, grow, migrate, shrink
 
 
 def disturbed() -> Probe:
@@ -396,9 +396,9 @@ def test_layers_unfrozen_during_training() -> None:
 
 
 def test_what_cannot_be_elastic_is_refused() -> None:
-    with pytest.raises(ConfigError, match="LBFGS .* Use an optimizer of first order"):
+    with pytest.raises(ConfigError, match=r"LBFGS .* Use an optimizer of first order"):
         _check(torch.optim.LBFGS(mlp().parameters()))
-    with pytest.raises(ConfigError, match="1 has sparse gradients.*sparse=False"):
+    with pytest.raises(ConfigError, match=r"1 has sparse gradients.*sparse=False"):
         _check(nn.Sequential(nn.Identity(), nn.Embedding(3, 2, sparse=True)))
 
 

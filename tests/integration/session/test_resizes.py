@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 import torch
-from support.plain_loops import BATCH, DATA, Elastic, equal, full_loop, mlp, plain, positions
-from support.threads import Action, Probe, ThreadJob, grow, migrate, shrink
 
 from raytide.elastic.messages import Resize
 from raytide.elastic.model import Bounds
+from support.plain_loops import BATCH, DATA, Elastic, equal, full_loop, mlp, plain, positions
+from support.threads import Action, Probe, ThreadJob, grow, migrate, shrink
 
 EXPECTED = plain(full_loop)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+
 from support.plain_loops import BATCH, DATA, Elastic, equal, mlp, plain
 from support.threads import Probe, grow
 

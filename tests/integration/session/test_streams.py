@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from support.plain_loops import Elastic
-from support.threads import Action, Probe, grow, migrate, shrink
 from torch import nn
 
 from raytide.elastic.messages import Suspend
 from raytide.train import ShardedStream
 from raytide.train.session import current_session
+from support.plain_loops import Elastic
+from support.threads import Action, Probe, grow, migrate, shrink
 
 LENGTHS = {"a": 17, "b": 3, "c": 0, "d": 9, "e": 1}
 TOTAL = sum(LENGTHS.values())
@@ -86,7 +87,7 @@ def once(trace: Path, epochs: int = 2) -> None:
         cursors = [(start, stop) for e, _, start, stop in steps if e == epoch]
         assert cursors[0][0] == 0
         assert cursors[-1][1] == TOTAL
-        assert all(a[1] == b[0] for a, b in zip(cursors, cursors[1:], strict=False)), cursors
+        assert all(a[1] == b[0] for a, b in pairwise(cursors)), cursors
 
 
 @pytest.mark.parametrize("replicas", [1, 2, 4, 7])

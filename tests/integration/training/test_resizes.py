@@ -6,10 +6,10 @@ import threading
 from pathlib import Path
 
 import pytest
-from support.cluster import TestCluster
-from support.ray_jobs import assert_as_fixed_size, running, wait_size, wait_step
 
 from raytide.errors import RequestRefused
+from support.cluster import TestCluster
+from support.ray_jobs import assert_as_fixed_size, running, wait_size, wait_step
 
 
 def test_grow_migrate_and_remove_rank_0(cluster: TestCluster, tmp_path: Path) -> None:

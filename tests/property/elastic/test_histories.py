@@ -119,9 +119,7 @@ def test_a_budget_of_losses_ends_the_job_or_lets_it_finish(story):
 
 
 @pytest.mark.parametrize("seed", range(20))
-@pytest.mark.parametrize(
-    "phase", [Phase.FORMING, Phase.RUNNING, Phase.SWITCHING, Phase.FENCING, Phase.ADOPTING]
-)
+@pytest.mark.parametrize("phase", [Phase.FORMING, Phase.RUNNING, Phase.SWITCHING, Phase.FENCING, Phase.ADOPTING])
 def test_the_master_dies_in_each_phase_of_a_resize_with_a_loss(phase, seed):
     story = Story(
         seed,

@@ -66,9 +66,7 @@ class FakeTransport:
     def broadcast(self, _tensor: Tensor, _root: int, _limit_s: float) -> Handle:
         return self.handle
 
-    def reduce_scatter(
-        self, _output: Tensor, _inputs: list[Tensor], _op: ReduceOp, _limit_s: float
-    ) -> Handle:
+    def reduce_scatter(self, _output: Tensor, _inputs: list[Tensor], _op: ReduceOp, _limit_s: float) -> Handle:
         return self.handle
 
     def all_gather(self, _outputs: list[Tensor], _tensor: Tensor, _limit_s: float) -> Handle:

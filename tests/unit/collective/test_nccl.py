@@ -69,9 +69,7 @@ def test_views_of_one_buffer_are_adjacent() -> None:
     assert not are_adjacent([parts[0], parts[2]])
 
 
-@pytest.mark.parametrize(
-    ("count", "expected"), [(0, []), (3, [(0, 3)]), (4, [(0, 4)]), (9, [(0, 4), (4, 4), (8, 1)])]
-)
+@pytest.mark.parametrize(("count", "expected"), [(0, []), (3, [(0, 3)]), (4, [(0, 4)]), (9, [(0, 4), (4, 4), (8, 1)])])
 def test_long_broadcasts_are_split(count: int, expected: list[tuple[int, int]]) -> None:
     assert spans(count, part=4) == expected
 

@@ -82,13 +82,7 @@ def test_a_switch_commits_unheard_and_its_survivor_goes_on_from_there():
 
 def test_an_answer_to_an_older_fence_is_refused():
     """A second failure during recovery: the first fence's answers say nothing about what came after it."""
-    desk = (
-        Desk(replicas=3)
-        .running()
-        .dies("r2")
-        .answer_fence()
-        .says("r0", GenerationFailed(3, 10, "peer closed"))
-    )
+    desk = Desk(replicas=3).running().dies("r2").answer_fence().says("r0", GenerationFailed(3, 10, "peer closed"))
     assert desk.master.state.fencing.number == 4
     desk.everybody(replace(MEMBER, fence=2, active=1, applied=9, broken=True), "r0", "r1")
     assert desk.phase is Phase.FENCING
@@ -243,10 +237,7 @@ def test_a_report_of_an_older_generation_does_not_halt_the_job():
     desk = Desk(replicas=3).running().event(Suspend("pause")).dies("r2").answer_fence().adopted()
     desk.says("r0", Halted("pause", Position(5), "ck-5", generation=1))
     assert desk.phase is Phase.RUNNING
-    assert (
-        desk.says("r0", Halted("pause", Position(9), "ck-9", generation=desk.active.number)).phase
-        is Phase.SUSPENDED
-    )
+    assert desk.says("r0", Halted("pause", Position(9), "ck-9", generation=desk.active.number)).phase is Phase.SUSPENDED
 
 
 def test_a_halt_reported_during_a_fence_is_done_again():
@@ -341,12 +332,7 @@ def test_a_divergence_announced_before_a_recovery_is_not_held_against_the_next_g
 
 
 def test_a_resumed_job_starts_from_scratch_but_for_the_checkpoint():
-    desk = (
-        Desk()
-        .running()
-        .event(Suspend("pause"))
-        .says("r0", Halted("pause", Position(5), "ck-5", generation=1))
-    )
+    desk = Desk().running().event(Suspend("pause")).says("r0", Halted("pause", Position(5), "ck-5", generation=1))
     desk.event(Resume("again", (slot(0), slot(1)))).everybody(Ready(), "r2", "r3")
     assert desk.told("r3") == [Publish(desk.active)]
     assert desk.active.transfers == (Transfer("r2", ("r3",)),)

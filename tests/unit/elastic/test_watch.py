@@ -33,9 +33,7 @@ def test_a_member_waiting_for_one_that_has_finished_has_parted():
         beat(desk, "r0", place="finished")
         desk.wait(0.0)
     assert desk.phase is Phase.FAILED
-    assert (
-        "rank 0 is finished after step 5; rank 1 is at step, waiting for gradients" in desk.master.state.error
-    )
+    assert "rank 0 is finished after step 5; rank 1 is at step, waiting for gradients" in desk.master.state.error
 
 
 def test_members_that_wait_for_the_same_are_together():

@@ -48,9 +48,7 @@ def test_training_and_validation_text_do_not_overlap():
 
 def test_windows_are_disjoint_and_shifted_by_one():
     windows = char_gpt.Windows(torch.arange(10), context=3)
-    assert [
-        (ids.tolist(), targets.tolist()) for ids, targets in (windows[i] for i in range(len(windows)))
-    ] == [
+    assert [(ids.tolist(), targets.tolist()) for ids, targets in (windows[i] for i in range(len(windows)))] == [
         ([0, 1, 2], [1, 2, 3]),
         ([3, 4, 5], [4, 5, 6]),
         ([6, 7, 8], [7, 8, 9]),

@@ -46,8 +46,6 @@ def test_the_split_is_fixed_and_standardised():
     assert abs(train.tensors[0].std() - 1) < 1e-4
 
 
-@pytest.mark.parametrize(
-    ("epoch", "factor"), [(0, 1 / 3), (1, 2 / 3), (2, 1.0), (6, 0.505), (10, 0.01), (99, 0.01)]
-)
+@pytest.mark.parametrize(("epoch", "factor"), [(0, 1 / 3), (1, 2 / 3), (2, 1.0), (6, 0.505), (10, 0.01), (99, 0.01)])
 def test_the_learning_rate_rises_and_falls(epoch: int, factor: float):
     assert digits.lr_factor(epoch, warmup=2, total=10) == pytest.approx(factor)

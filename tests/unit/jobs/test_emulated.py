@@ -74,17 +74,13 @@ def test_samples_are_a_function_of_their_index():
         first[10]
 
 
-@pytest.mark.parametrize(
-    ("batch", "seconds"), [(5, 0.05), (10, 0.1), (15, 0.15), (20, 0.2), (25, 0.225), (60, 0.5)]
-)
+@pytest.mark.parametrize(("batch", "seconds"), [(5, 0.05), (10, 0.1), (15, 0.15), (20, 0.2), (25, 0.225), (60, 0.5)])
 def test_a_batch_table_interpolates_step_times(batch: int, seconds: float):
     table = BatchTable({20: 100.0, 10: 100.0, 30: 120.0})
     assert table.compute_s(batch, world_size=3) == pytest.approx(seconds)
 
 
-@pytest.mark.parametrize(
-    ("world_size", "rate"), [(1, 100.0), (2, 190.0), (3, 3 * 91.25), (4, 350.0), (8, 700.0)]
-)
+@pytest.mark.parametrize(("world_size", "rate"), [(1, 100.0), (2, 190.0), (3, 3 * 91.25), (4, 350.0), (8, 700.0)])
 def test_a_scaling_table_gives_the_jobs_rate(world_size: int, rate: float):
     table = ScalingTable({1: 100, 2: 190, 4: 350})
     assert 240 / table.compute_s(240 // world_size, world_size) == pytest.approx(rate)

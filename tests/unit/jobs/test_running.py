@@ -131,8 +131,5 @@ def test_a_missing_dependency_of_a_job_keeps_its_own_message(monkeypatch: pytest
 
 
 def test_metrics_fit_on_a_line():
-    assert (
-        format_metrics({"loss": 0.123456, "accuracy": 1.0, "steps": 12})
-        == "accuracy 1  loss 0.1235  steps 12"
-    )
+    assert format_metrics({"loss": 0.123456, "accuracy": 1.0, "steps": 12}) == "accuracy 1  loss 0.1235  steps 12"
     assert format_metrics(None) == ""

@@ -35,9 +35,7 @@ def meta(step: int = 1, **changes: Any) -> CheckpointMeta:
 
 
 def write(store: CheckpointStore, step: int, value: Any = None) -> Checkpoint:
-    return store.write(
-        capture({"step": step, "x": torch.full((3,), step)} if value is None else value), meta(step)
-    )
+    return store.write(capture({"step": step, "x": torch.full((3,), step)} if value is None else value), meta(step))
 
 
 def steps(store: CheckpointStore) -> list[int]:
@@ -314,9 +312,7 @@ def test_load_model_reads_the_model_alone(root):
 
 def test_load_model_finds_models_in_a_part_of_the_state(root):
     model = nn.Linear(2, 2)
-    checkpoint = write(
-        CheckpointStore(root), 1, {"objects": {"model0": {}, "model1": model.state_dict()}, "rng": 1}
-    )
+    checkpoint = write(CheckpointStore(root), 1, {"objects": {"model0": {}, "model1": model.state_dict()}, "rng": 1})
     target = nn.Linear(2, 2)
     checkpoint.load_model(target, "model1")
     assert torch.equal(target.weight, model.weight)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from support.ranks import Ranks, ranks
 
 from raytide.collective import Group
 from raytide.train.frames import FramesParted, start_vote, sum_over, vote_frame
+from support.ranks import Ranks, ranks
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from support.plain_loops import drawn, mlp, samples
-from support.ranks import Ranks, ranks
 from torch import Tensor, nn
 
 from raytide.collective import CollectiveError, Group
@@ -20,6 +18,8 @@ from raytide.train.gradients import MicroBatch
 from raytide.train.reducer import GradientReducer
 from raytide.train.shard_reducer import ShardReducer, tree_sum
 from raytide.train.sidecar import Sidecar
+from support.plain_loops import drawn, mlp, samples
+from support.ranks import Ranks, ranks
 
 X, Y = samples(12).tensors
 
@@ -497,9 +497,7 @@ def test_shards_sum_to_the_same_bits_at_any_size(world: Ranks, num_shards: int) 
             mine.zero_grad()
             for number in range(run.start, run.stop):
                 cut = cuts[number]
-                micro = MicroBatch(
-                    len(cut) / 12, number == run.start, number == run.stop - 1, True, number, len(cuts)
-                )
+                micro = MicroBatch(len(cut) / 12, number == run.start, number == run.stop - 1, True, number, len(cuts))
                 reducer.begin(micro, group, step)
                 mse([mine], x[cut.start : cut.stop], y[cut.start : cut.stop]).backward()
             if not len(run):

@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from support.plain_loops import mlp
-from support.ranks import Ranks, ranks
 from torch import nn
 
 from raytide.collective import Group
@@ -19,6 +17,8 @@ from raytide.train.guards import guard_methods, guard_optimizer
 from raytide.train.registry import Registry
 from raytide.train.rollback import BoundarySnapshot, OptimizerUndo
 from raytide.train.transfer import gather_objects, receive_state, send_state
+from support.plain_loops import mlp
+from support.ranks import Ranks, ranks
 
 ODD = {
     "wide": torch.arange(12.0).reshape(3, 4).t(),
@@ -86,7 +86,12 @@ def test_names_depend_on_kind_and_order() -> None:
     model, other = mlp(), mlp()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 2)
-    assert [registry.add(v) for v in (model, optimizer, other, scheduler)] == ["model0", "optimizer0", "model1", "state0"]
+    assert [registry.add(v) for v in (model, optimizer, other, scheduler)] == [
+        "model0",
+        "optimizer0",
+        "model1",
+        "state0",
+    ]
     assert registry.name_of(other) == "model1"
     with pytest.raises(ConfigError, match="the same Sequential was given twice"):
         registry.add(model)
@@ -174,7 +179,11 @@ def test_guards_come_off_and_leave_no_trace_in_the_state() -> None:
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
     scaler = torch.amp.GradScaler("cpu")
     gate, keys = Gate(), set(scheduler.state_dict())
-    undo = [guard_optimizer(optimizer, gate), guard_methods(scheduler, "state0", gate), guard_methods(scaler, "state1", gate)]
+    undo = [
+        guard_optimizer(optimizer, gate),
+        guard_methods(scheduler, "state0", gate),
+        guard_methods(scaler, "state1", gate),
+    ]
     gate.open = False
     optimizer.step()
     scheduler.step()

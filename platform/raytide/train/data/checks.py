@@ -32,9 +32,7 @@ def check_dataset(dataset: Any, field: str = "dataset") -> int:
     try:
         length = len(dataset)
     except (TypeError, NotImplementedError) as error:
-        raise ConfigError(
-            field, f"its length is unknown ({error})", "Make __len__ return a number."
-        ) from error
+        raise ConfigError(field, f"its length is unknown ({error})", "Make __len__ return a number.") from error
     if length < 1:
         raise ConfigError(field, "it has no samples", "Pass at least one sample (is the path right?).")
     return length

@@ -87,9 +87,7 @@ def eval_assignment(
     return tuple(rest[share.start : share.stop])
 
 
-def lost_batches(
-    num_batches: int, progress: Mapping[str, EvalProgress], members: Sequence[str]
-) -> tuple[int, ...]:
+def lost_batches(num_batches: int, progress: Mapping[str, EvalProgress], members: Sequence[str]) -> tuple[int, ...]:
     """Return the batches nobody can evaluate any more: unconsumed when all of ``members`` have finished.
 
     The caller must then repeat the pass, or say that its result lacks these samples.
@@ -99,9 +97,7 @@ def lost_batches(
     return tuple(_unconsumed(num_batches, progress, members))
 
 
-def eval_batches(
-    order: Order, batch_size: int, numbers: Iterable[int], *, epoch: int
-) -> Iterator[LocalBatch]:
+def eval_batches(order: Order, batch_size: int, numbers: Iterable[int], *, epoch: int) -> Iterator[LocalBatch]:
     """Yield the batches with these numbers; ``step`` is the number, ``weight`` the part of all samples."""
     for number in numbers:
         share = Share(number * batch_size, min((number + 1) * batch_size, len(order)))

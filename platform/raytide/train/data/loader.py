@@ -139,9 +139,7 @@ class IndexLoader:
             self.wait_s += time.perf_counter() - started
             yield batch, content
 
-    def _load_ahead(
-        self, schedule: Iterator[LocalBatch], pool: WorkerPool
-    ) -> Iterator[tuple[LocalBatch, Any]]:
+    def _load_ahead(self, schedule: Iterator[LocalBatch], pool: WorkerPool) -> Iterator[tuple[LocalBatch, Any]]:
         pending: deque[LocalBatch] = deque()
         arrived: dict[int, Loaded] = {}
 

@@ -40,9 +40,7 @@ class ShardedStream:
         if len(set(self.shards)) < len(self.shards):
             raise ConfigError("shards", "a name occurs twice", "Remove it, or its samples count twice.")
         if not callable(self.open_shard):
-            raise ConfigError(
-                "open_shard", f"{self.open_shard!r} cannot be called", "Pass a function (name, offset)."
-            )
+            raise ConfigError("open_shard", f"{self.open_shard!r} cannot be called", "Pass a function (name, offset).")
 
     def table(self, *, seed: int, shuffle: bool = False, epoch: int = 0) -> LeaseTable:
         """Return the untouched table of an epoch."""
@@ -75,9 +73,7 @@ class StreamReader:
         self._samples: Iterator[Any] = iter(())
         self._ahead: list[Any] = []
 
-    def read(
-        self, table: LeaseTable, rank: int, world_size: int, count: int
-    ) -> tuple[list[Any], LeaseUpdate]:
+    def read(self, table: LeaseTable, rank: int, world_size: int, count: int) -> tuple[list[Any], LeaseUpdate]:
         """Read up to ``count`` samples of the shard that ``rank`` holds.
 
         ``count`` is the rank's entry of ``table.counts``. Fewer come back at the end of the shard; the

@@ -120,9 +120,7 @@ def _prepare(dataset: Any, options: LoaderOptions, number: int) -> Fetcher:
     torch.set_num_threads(1)
     seed = options.seed + number
     seed_generators(seed)
-    info = _torch_data.worker.WorkerInfo(
-        id=number, num_workers=options.num_workers, seed=seed, dataset=dataset
-    )
+    info = _torch_data.worker.WorkerInfo(id=number, num_workers=options.num_workers, seed=seed, dataset=dataset)
     _torch_data.worker._worker_info = info
     if options.worker_init_fn is not None:
         options.worker_init_fn(number)

@@ -100,9 +100,7 @@ def test_a_re_split_gives_each_missing_batch_to_one_unfinished_member(num_batche
     members = ["a", "b", "c", "d"]
     owner = [data.draw(st.sampled_from([*members, "dead", None])) for _ in range(num_batches)]
     progress = {
-        name: EvalProgress.of(
-            (n for n, who in enumerate(owner) if who == name), finished=data.draw(st.booleans())
-        )
+        name: EvalProgress.of((n for n, who in enumerate(owner) if who == name), finished=data.draw(st.booleans()))
         for name in [*members, "dead"]
     }
     given_out = [n for batches in assignments(num_batches, progress, members).values() for n in batches]

@@ -112,9 +112,7 @@ def test_impossible_tables_cannot_be_made():
 
 
 HISTORY = st.lists(
-    st.tuples(
-        st.integers(1, 6), st.lists(st.tuples(st.integers(0, 4), st.booleans()), min_size=6, max_size=6)
-    ),
+    st.tuples(st.integers(1, 6), st.lists(st.tuples(st.integers(0, 4), st.booleans()), min_size=6, max_size=6)),
     max_size=25,
 )
 

@@ -62,9 +62,7 @@ def test_the_generators_of_the_process_are_untouched():
 
 def test_a_failing_sample_is_named_and_the_loader_stays_usable():
     loader = IndexLoader(Squares(), LoaderOptions())
-    with pytest.raises(
-        SampleError, match=r"the training process, while loading samples \[12, 13\]"
-    ) as caught:
+    with pytest.raises(SampleError, match=r"the training process, while loading samples \[12, 13\]") as caught:
         list(loader.load(batches((1,), (12, 13))))
     assert "no sample 13" in str(caught.value)
     assert isinstance(caught.value.__cause__, KeyError)
@@ -86,9 +84,7 @@ def test_a_pass_that_was_ended_does_not_go_on():
 def test_pinned_batches_are_copied_here(monkeypatch):
     pinned = []
     monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
-    monkeypatch.setattr(
-        "raytide.train.data.loader._pin_memory", lambda batch: pinned.append(batch) or "pinned"
-    )
+    monkeypatch.setattr("raytide.train.data.loader._pin_memory", lambda batch: pinned.append(batch) or "pinned")
     loader = IndexLoader(Squares(), LoaderOptions(pin_memory=True))
     assert [content for _, content in loader.load(batches((1,), (2,)))] == ["pinned", "pinned"]
     assert len(pinned) == 2
