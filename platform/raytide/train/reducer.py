@@ -175,7 +175,7 @@ class GradientReducer:
         for part in self._parts:
             part.begin_backward()
         # Runs when this backward pass is over, like DDP's; it has no public name.
-        Variable._execution_engine.queue_callback(self._end_backward)  # type: ignore[attr-defined]
+        Variable._execution_engine.queue_callback(self._end_backward)
 
     def _overlaps(self) -> bool:
         return len(self._parts) == 1

@@ -294,6 +294,11 @@ class StepEngine:
         self._undo = []
         self._snapshot.restore()
 
+    @property
+    def is_inert(self) -> bool:
+        """Nothing the loop does counts."""
+        return self.mode is Mode.INERT
+
     # --- guarded calls -----------------------------------------------------------------------
 
     def acts(self, value: Any, key: str, *, scales: bool) -> bool:
@@ -303,7 +308,7 @@ class StepEngine:
         number = self._calls[key]
         self._calls[key] += 1
         self.resolve()
-        if self.mode is Mode.INERT or self.repeats:
+        if self.is_inert or self.repeats:
             return False
         if self._in_step and self._fate is Fate.TAKEN and scales:
             return False
