@@ -95,10 +95,10 @@ class RayJobHandle:
 
     def _keep_alive(self) -> None:
         """Renew the job's lease, whatever this process is waiting for meanwhile."""
-        while not self._closed.wait(OWNER_PING_S):
+        while not self._closed.wait(OWNER_PING_S) and ray.is_initialized():
             try:
                 get(self._master.owner_lives.remote(), VIEW_TIMEOUT_S)
-            except (RayError, GetTimeoutError) as error:
+            except Exception as error:  # noqa: BLE001 - the loop's edge: this process may be disconnecting
                 logger.info("job %s: the master does not answer: %s", self._name, error)
 
     @property
