@@ -100,7 +100,7 @@ def median(values: list[float]) -> float:
 def emit(result: dict[str, Any]) -> None:
     """Print the result as the last line."""
     sys.stdout.flush()
-    print(json.dumps({k: round(v, 6) if isinstance(v, float) else v for k, v in result.items()}))
+    print(json.dumps({k: float(f"{v:.6g}") if isinstance(v, float) else v for k, v in result.items()}))
 
 
 def say(text: str) -> None:
