@@ -21,7 +21,7 @@ import torch
 from fsspec.implementations.local import LocalFileSystem
 
 from raytide.elastic.model import Position
-from raytide.train import checkpoint, checkpoint_files
+from raytide.train import checkpoint, checkpoint_dcp
 from raytide.train.captured import Captured, capture
 from raytide.train.checkpoint import CheckpointError, CheckpointMeta, CheckpointStore
 
@@ -60,13 +60,13 @@ def die_after(owner: Any, name: str, calls: int = 1, *, matching: str = "") -> N
 
 
 def die_in_the_middle_of_the_tensors() -> None:
-    original = checkpoint_files.FsspecWriter.write_data
+    original = checkpoint_dcp.FsspecWriter.write_data
 
     def write_data(self: Any, plan: Any, planner: Any) -> Any:
         die_after(planner, "resolve_data", 4)
         return original(self, plan, planner)
 
-    checkpoint_files.FsspecWriter.write_data = write_data
+    checkpoint_dcp.FsspecWriter.write_data = write_data
 
 
 def limit_files() -> None:
@@ -80,8 +80,8 @@ MOMENTS: dict[str, Callable[[], None]] = {
     "skeleton half written": lambda: setattr(Path, "replace", die),
     "skeleton written": lambda: die_after(Path, "replace", matching="skeleton"),
     "tensors half written": die_in_the_middle_of_the_tensors,
-    "tensors written": lambda: die_after(checkpoint_files.FsspecWriter, "write_data"),
-    "metadata written": lambda: die_after(checkpoint_files.FsspecWriter, "finish"),
+    "tensors written": lambda: die_after(checkpoint_dcp.FsspecWriter, "write_data"),
+    "metadata written": lambda: die_after(checkpoint_dcp.FsspecWriter, "finish"),
     "marker not in place": lambda: die_after(checkpoint, "sizes"),
     "marker in place": lambda: die_after(Path, "replace", matching="complete.json"),
     "old marker deleted": lambda: die_after(LocalFileSystem, "rm_file", matching="complete.json"),
