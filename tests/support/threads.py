@@ -328,3 +328,22 @@ def shrink(*ranks: int) -> Action:
 def migrate(rank: int) -> Action:
     """Replace a rank by a newcomer."""
     return lambda job, replica: job.resize(add=1, remove=(job.member(rank),))
+
+
+def fall_behind(victim: int) -> Action:
+    """Let the others apply the step, then lose a rank: whoever gets there has not applied it."""
+
+    def action(job: ThreadJob, replica: str) -> None:
+        lost, me = job.member(victim), job.runtimes[replica].membership.member
+        assert job.state.active is not None
+        others = [job.runtimes[r].membership.member for r in job.state.active.members if r not in (replica, lost)]
+        job.wait(lambda: all(member.applied > me.applied for member in others), what="the others' step")
+        job.kill(lost)
+        wait_for_fence(job, replica)
+
+    return action
+
+
+def wait_for_fence(job: ThreadJob, replica: str) -> None:
+    """Go on when the generation has failed, before anything is applied."""
+    job.wait(lambda: job.runtimes[replica].membership.member.broken, what="the fence")

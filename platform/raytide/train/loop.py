@@ -56,17 +56,23 @@ def batches(  # noqa: PLR0913 - the arguments of DataLoader, which users know
 
     A *step* is one global batch; it is committed when the loop asks for the next one. Resizes happen in
     between. Each sample is used exactly once per epoch, in an order that depends on ``seed`` alone.
+    Gradients are the whole step's on every rank and end with it: to accumulate over more samples, raise
+    ``global_batch_size`` and set ``max_local_batch``.
+
+    In a batch whose step fails the calls that end it do nothing, and its samples come again. So count steps
+    with ``get_context().step``, not with variables of the loop.
 
     Args:
         dataset: Has ``__len__`` and ``__getitem__``, or is a :class:`~raytide.train.ShardedStream`.
         global_batch_size: Samples of one optimizer step, over all replicas. It stays the same when
             their number changes; unequal shares are weighted exactly.
-        train: False for a validation pass: every sample is seen by one rank, no resize inside.
+        train: False for a validation pass: every rank runs it, every sample is seen by one of them, and no
+            resize happens inside. What a rank had evaluated when it was lost is evaluated again.
         shuffle: A new order in every epoch.
         seed: Of the order, of augmentation, and of the random numbers of a step.
         drop_last: Leave out the last, incomplete step of an epoch.
         max_local_batch: Samples that fit into one replica at once; larger shares come as several
-            batches of which only the last one's ``step()`` acts.
+            batches of which only the last one's ``step()`` acts (``get_context().ends_step`` tells which).
         equal_shares: Refuse replica counts that do not divide the global batch.
         num_workers: Loader processes of each replica.
         prefetch_factor: Batches each of them loads ahead.

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 from torch.optim import Optimizer
 
-from raytide.collective import CollectiveError, Work
-from raytide.elastic.ballot import WIDTH, Outcome, fingerprint
+from raytide.collective import CollectiveError
+from raytide.elastic.ballot import Outcome, fingerprint
 from raytide.elastic.model import Generation, Position
 from raytide.errors import RaytideError
-from raytide.train.frames import start_vote, vote_frame
+from raytide.train.calls import Counts, GuardedCalls
 from raytide.train.membership import Membership
 from raytide.train.pace import Pace
 from raytide.train.reducer import GradientReducer, MicroBatch, Reducer
 from raytide.train.registry import Registry
 from raytide.train.rollback import BoundarySnapshot, ModuleUndo, OptimizerUndo
 from raytide.train.seeding import seed_step
+from raytide.train.voting import Vote
 
 MAX_REPEATS = 5
 """A step that fails this often in one unchanged membership will never succeed."""
@@ -63,7 +63,6 @@ class StepEngine:
         self.position = Position()
         self.mode = Mode.OUTSIDE
         self.reducer: Reducer = GradientReducer(self)
-        self.outcome: Outcome | None = None
         self.stop_requested = False
         self.stopped = False
         self.stepwise = True
@@ -76,7 +75,6 @@ class StepEngine:
         self._registry = registry
         self._generation: Generation | None = None
         self._after = Position()
-        self._begun = -1
         self._seed = 0
         self._in_step = False
         self._fate = Fate.OPEN
@@ -85,11 +83,10 @@ class StepEngine:
         self._tainted = False
         self._snapshot: BoundarySnapshot | None = None
         self._undo: list[OptimizerUndo | ModuleUndo] = []
-        self._ballot: Tensor | None = None
-        self._num_extra = 0
-        self._ballot_work: Work | None = None
-        self._calls: Counter[str] = Counter()
-        self._contained: Mapping[str, int] | None = {}
+        self._vote: Vote | None = None
+        self._extra: list[int] = []
+        self._stop_voted = False
+        self._calls = GuardedCalls()
         self._optimizer_calls = 0
         self._repeats = 0
         self._cause = ""
@@ -110,31 +107,22 @@ class StepEngine:
         self._generation, self._after, self._seed = generation, after, seed
         self._in_step, self._fate = True, Fate.OPEN
         self._resolved = self._parted = self._tainted = False
-        self._begun, self._calls, self._contained = self.position.step, Counter(), {}
+        self._calls.begin_step(self.position.step)
+        self._vote, self._extra, self._stop_voted = None, [], False
         self._optimizer_calls = 0
         self._snapshot = BoundarySnapshot(self._registry)
         self.pace.step_begins(self.reducer.wait_s)
-        self.outcome = None
         seed_step(seed, self.position.step, self._membership.group.rank)
         place = fingerprint(self.position, after.cursor, self.reducer.layout())
         ballot = self._membership.ballot(place, depth, stop=self.stop_requested)
-        self._ballot = vote_frame(self._membership.group, ballot.encode() + extra)
-        self._num_extra = len(extra)
-        self._launch_ballot(self._ballot)
+        try:
+            self._vote = Vote(self._membership.group, ballot, extra)
+        except CollectiveError as error:
+            self.fail(error)
 
     def set_after(self, after: Position) -> None:
         """The size of the step in flight became known."""
         self._after = after
-
-    def _launch_ballot(self, ballot: Tensor) -> None:
-        group = self._membership.group
-        self._ballot_work = None
-        if group.world_size == 1:
-            return
-        try:
-            self._ballot_work = start_vote(group, ballot)
-        except CollectiveError as error:
-            self.fail(error)
 
     def begin_micro(self, micro: MicroBatch) -> None:
         """The loop gets a (micro-)batch of this step."""
@@ -165,26 +153,21 @@ class StepEngine:
 
     def vote(self) -> list[int]:
         """Wait for the vote of this step; returns the reduced extra numbers (empty after a failure)."""
-        ballot, work = self._ballot, self._ballot_work
-        self._ballot_work = None
-        if work is not None and self._fate is not Fate.TAKEN:
+        vote, self._vote = self._vote, None
+        if vote is not None:
             try:
-                work.wait()
+                outcome, self._extra = vote.wait()
             except CollectiveError as error:
                 self.fail(error)
-        if self._fate in (Fate.LOST, Fate.TAKEN) or ballot is None:
-            return []
-        numbers: list[int] = ballot.tolist()
-        if self.outcome is None:
-            self.outcome = Outcome.decode(numbers[:WIDTH])
-            self._take(self.outcome)
-        return numbers[WIDTH : WIDTH + self._num_extra]
+            else:
+                self._take(outcome)
+        return [] if self._fate in (Fate.LOST, Fate.TAKEN) else self._extra
 
     def _take(self, outcome: Outcome) -> None:
         if not outcome.together:
-            self._fate, self._parted = Fate.LOST, True
+            self.parted()
             return
-        self.stopped = self.stopped or outcome.stop
+        self._stop_voted = outcome.stop
         switch = self.next_switch(self.position, outcome.depth + 1)
         self._membership.decide(outcome, switch)
 
@@ -217,6 +200,7 @@ class StepEngine:
             return
         before, self.position = self.position, self._after
         self._fate, self._repeats = Fate.APPLIED, 0
+        self.stopped = self.stopped or self._stop_voted  # with the step: one that is lost is done again
         self.pace.applied(self.position.cursor - before.cursor)
         self.on_commit(before, self.position)
 
@@ -236,7 +220,7 @@ class StepEngine:
     def before_reduction(self) -> bool:
         """Whether the ranks agree about the step: only then their reductions are of the same sizes."""
         self.vote()
-        return self._fate is Fate.OPEN
+        return self._fate in (Fate.OPEN, Fate.APPLIED)
 
     def parted(self) -> None:
         """A reduction showed ranks at different places; said at the next call point, not inside backward."""
@@ -305,16 +289,14 @@ class StepEngine:
         """Whether ``scheduler.step()``, ``scaler.update()`` and the like have an effect now."""
         if self.mode in (Mode.INERT, Mode.MICRO):
             return False
-        number = self._calls[key]
-        self._calls[key] += 1
+        number = self._calls.count(key)
         self.resolve()
         if self.is_inert or self.repeats:
             return False
         if self._in_step and self._fate is Fate.TAKEN and scales:
             return False
-        contained = self._contained
-        if contained is None or number < contained.get(key, 0):
-            return False  # the state received from a member has it already
+        if self._calls.contains(key, number):
+            return False
         if self._in_step and self._fate is Fate.OPEN and isinstance(value, nn.Module):
             self._undo.append(ModuleUndo(value))
         return True
@@ -349,16 +331,16 @@ class StepEngine:
     def _apply_more(self, step: Callable[[], Any]) -> Any:
         if self._tainted:
             raise RaytideError(
-                f"a replica was lost in the first step ({self._begun}) that calls optimizer.step() several "
+                f"a replica was lost in the first step ({self.position.step - 1}) that calls optimizer.step() several "
                 "times: this cannot be repaired; restart the job from its checkpoint"
             )
         return step()
 
     # --- membership --------------------------------------------------------------------------
 
-    def calls_contained(self) -> tuple[int, dict[str, int]]:
-        """The step that began last, and the guarded calls since then: part of the state that is sent."""
-        return self._begun, dict(self._calls)
+    def calls_contained(self) -> Counts:
+        """Guarded calls that a state sent now contains."""
+        return self._calls.counts()
 
     def membership_changed(
         self,
@@ -366,7 +348,7 @@ class StepEngine:
         *,
         moved: bool,
         position: Position,
-        contained: tuple[int, Mapping[str, int]] = (-1, {}),
+        contained: Counts = (-1, {}),
     ) -> None:
         """A new generation begins at a call point.
 
@@ -387,15 +369,13 @@ class StepEngine:
         if self.over:
             self.reducer.begin(None, None)
 
-    def _move_to(self, position: Position, contained: tuple[int, Mapping[str, int]], *, takes_over: bool) -> None:
+    def _move_to(self, position: Position, contained: Counts, *, takes_over: bool) -> None:
         if self._in_step and position.step > self.position.step:
             self._fate = Fate.TAKEN
-        if takes_over and self._begun >= 0:
-            begun, calls = contained
-            self._contained = calls if begun == self._begun else None
+        if takes_over:
+            self._calls.received(contained)
         self.position = position
-        self._snapshot, self._undo = None, []
-        self._ballot = self._ballot_work = None
+        self._snapshot, self._undo, self._vote = None, [], None
 
     def _count_repeats(self, generation: Generation, *, moved: bool) -> None:
         known = self._generation

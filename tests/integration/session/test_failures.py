@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from support.plain_loops import Elastic, equal, full_loop, plain, positions
-from support.threads import Probe, grow
+from support.threads import Probe, ThreadJob, fall_behind, grow, wait_for_fence
 
 EXPECTED = plain(full_loop)
 
@@ -20,7 +21,7 @@ def test_an_undisturbed_run_equals_plain_pytorch(replicas: int, tmp_path: Path) 
     assert [r.metrics["counted"] for r in run.job.reports if r.rank == 0] == [20.0] * 3
 
 
-PLACES = ["begin", "forward", "backward", "step", "stepped", "reduced", "end"]
+PLACES = ["begin", "forward", "backward", "within backward", "step", "stepped", "reduced", "end"]
 
 
 @pytest.mark.parametrize("rank", [0, 1, 2])
@@ -69,3 +70,51 @@ def test_a_replacement_joins_after_a_kill() -> None:
 def test_the_last_replica_is_killed_after_the_others() -> None:
     probe = Probe().kill(1, 3, "step").kill(2, 3, "begin").at(0, 5, "end", grow(2))
     equal(Elastic(full_loop, 3, probe).finish(), EXPECTED)
+
+
+@pytest.mark.parametrize("step", [6, 9, 14])
+@pytest.mark.parametrize(("behind", "victim"), [(0, 2), (1, 2), (1, 0), (2, 1)])
+def test_one_rank_is_a_step_behind(behind: int, victim: int, step: int, tmp_path: Path) -> None:
+    """It takes the state of those who applied the step, and goes on behind it as if it had acted.
+
+    Mid-epoch, in the last step of an epoch, and in the last one of all; the others wait for it in a collective
+    behind the step.
+    """
+    probe = Probe().at(behind, step, "step", fall_behind(victim))
+    run = Elastic(full_loop, 3, probe, trace=str(tmp_path)).finish()
+    equal(run, EXPECTED)
+    positions(tmp_path)
+
+
+@pytest.mark.parametrize("step", [6, 9, 14])
+def test_the_only_rank_a_step_ahead_is_lost(step: int, tmp_path: Path) -> None:
+    """What only the dead had applied has not happened: the step is done again."""
+    probe = Probe().kill(0, step, "stepped").at(1, step, "step", wait_for_fence).at(2, step, "step", wait_for_fence)
+    run = Elastic(full_loop, 3, probe).finish()
+    equal(run, EXPECTED)
+
+
+@pytest.mark.parametrize("where", ["gather", "send", "receive"])
+def test_second_loss_during_a_recovery(where: str, tmp_path: Path) -> None:
+    """One dies while the survivors exchange records, or while one of them hands its state to another."""
+    fired: list[str] = []
+
+    def wound(job: ThreadJob, replica: str) -> None:
+        # Rank 3 falls behind: rank 0 sends its state to it. Rank 1 has a part in the exchange of records.
+        name = job.member({"gather": 1, "send": 0, "receive": 3}[where])
+        carrier: Any = job.runtimes[name].session.standing.carrier
+        inner = getattr(carrier, where)
+
+        def dies(*arguments: Any) -> Any:
+            if not fired:
+                fired.append(name)
+                job.kill(name)
+            return inner(*arguments)
+
+        setattr(carrier, where, dies)
+
+    probe = Probe().at(0, 5, "begin", wound).at(3, 6, "step", fall_behind(2))
+    run = Elastic(full_loop, 4, probe, trace=str(tmp_path)).finish()
+    assert fired
+    equal(run, EXPECTED)
+    positions(tmp_path)

@@ -14,7 +14,7 @@ from torch.utils.data import Subset
 from raytide.errors import ConfigError
 from raytide.train.session import _check, current_session
 from support.plain_loops import BATCH, DATA, Elastic, equal, mlp, plain
-from support.threads import Probe, ThreadJob, grow, migrate, shrink
+from support.threads import Probe, ThreadJob, fall_behind, grow, migrate, shrink
 
 
 def disturbed() -> Probe:
@@ -24,11 +24,13 @@ def disturbed() -> Probe:
 
 
 def same(loop: Any, **options: Any) -> None:
-    """Undisturbed at sizes 1 and 3, and disturbed: always as in plain PyTorch."""
+    """Undisturbed at sizes 1 and 3, disturbed, and with a rank a step behind: always as in plain PyTorch."""
     expected = plain(loop)
     equal(Elastic(loop, 1, **options).finish(), expected)
     equal(Elastic(loop, 3, **options).finish(), expected)
     equal(Elastic(loop, 1, disturbed(), **options).finish(), expected)
+    for behind in (0, 1):
+        equal(Elastic(loop, 3, Probe().at(behind, 6, "step", fall_behind(2)), **options).finish(), expected)
 
 
 @pytest.mark.parametrize("early", [True, False])
@@ -217,7 +219,7 @@ def test_several_steps_of_one_optimizer_in_a_batch() -> None:
                 for inner in range(2):
                     optimizer.zero_grad()
                     ((model(x) - y) ** 2).mean().backward()
-                    probe(("step", "inner")[inner])
+                    probe(("inner", "step")[inner])
                     optimizer.step()
                 probe("stepped")
         config["run"].keep(api.get_context().get_world_rank(), model)

@@ -12,7 +12,7 @@ import torch
 from raytide.elastic.messages import Resize
 from raytide.elastic.model import Bounds
 from support.plain_loops import BATCH, DATA, Elastic, equal, full_loop, mlp, plain, positions
-from support.threads import Action, Probe, ThreadJob, grow, migrate, shrink
+from support.threads import Action, Probe, ThreadJob, fall_behind, grow, migrate, shrink
 
 EXPECTED = plain(full_loop)
 
@@ -211,6 +211,8 @@ def test_validation_every_n_steps_and_micro_batches(max_local_batch: int) -> Non
                 probe("begin")
                 optimizer.zero_grad()
                 ((model(x) - y) ** 2).mean().backward()
+                if context.ends_step:
+                    probe("step")
                 optimizer.step()
                 if context.ends_step and context.step % 2 == 0:
                     probe("validation")
@@ -222,3 +224,4 @@ def test_validation_every_n_steps_and_micro_batches(max_local_batch: int) -> Non
     expected = plain(lambda config: loop({**config}))
     probe = Probe().at(0, 2, "begin", grow(2)).kill(1, 7, "validation").at(0, 9, "validation", shrink(0))
     equal(Elastic(loop, 1, probe).finish(), expected)
+    equal(Elastic(loop, 3, Probe().at(1, 7, "step", fall_behind(2))).finish(), expected)

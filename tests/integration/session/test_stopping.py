@@ -20,7 +20,11 @@ def loop(config: dict[str, Any]) -> None:
         for x, y in api.batches(DATA, global_batch_size=BATCH, shuffle=True):
             probe("begin")
             optimizer.zero_grad()
-            ((model(x) - y) ** 2).mean().backward()
+            hidden = model[0](x)
+            # Reached when the last layer's gradients, and with them the vote, have been waited for.
+            hidden.register_hook(lambda grad: probe("within backward"))
+            ((model[1:](hidden) - y) ** 2).mean().backward()
+            probe("step")
             optimizer.step()
             if context.get_world_rank() == config["rank"] and context.step == config.get("step"):
                 context.stop_training()
@@ -40,9 +44,10 @@ def test_stop_behind_an_epoch_is_its_end(rank: int) -> None:
 
 
 @pytest.mark.parametrize(("lost", "grows"), [(0, False), (2, True)], ids=["old", "new"])
-def test_stop_survives_a_loss_in_its_step(lost: int, grows: bool) -> None:
+@pytest.mark.parametrize("place", ["begin", "within backward", "step"])
+def test_stop_survives_a_loss_in_its_step(lost: int, grows: bool, place: str) -> None:
     """The step whose vote carried the wish is done again, and is the last one."""
-    probe = Probe().kill(lost, 6, "begin")
+    probe = Probe().kill(lost, 6, place)
     if grows:
         probe.at(0, 2, "begin", grow(1))
     run = Elastic(loop, 2, probe, config={"rank": 1, "step": 6}).finish()
