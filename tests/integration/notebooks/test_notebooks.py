@@ -10,7 +10,7 @@ from nbclient import NotebookClient
 
 FOLDER = Path(__file__).parents[3] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
-CELL_LIMIT_S = 180
+CELL_LIMIT_S = 400
 
 
 def outputs(notebook: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
@@ -24,7 +24,7 @@ def test_notebooks_are_stored_without_outputs(path: Path):
     assert {cell.execution_count for cell in notebook.cells if cell.cell_type == "code"} == {None}
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:jupyter_client", "ignore::DeprecationWarning:zmq")
 def test_the_quickstart_trains_resizes_and_draws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("RAY_ADDRESS", "local")  # a cluster of its own, whatever runs on this machine
@@ -33,7 +33,8 @@ def test_the_quickstart_trains_resizes_and_draws(tmp_path: Path, monkeypatch: py
     text = "".join(output.get("text", "") for output in outputs(notebook))
     assert "succeeded" in text
     assert "every one exactly once" in text
-    assert "\x1b" not in text, "a notebook is no terminal"
+    ours = [line for line in text.splitlines() if "pid=" not in line]  # Ray colours what it forwards from processes
+    assert "\x1b" not in "".join(ours), "a notebook is no terminal"
     data = [output.data for output in outputs(notebook) if "data" in output]
     assert any("image/png" in bundle for bundle in data), "the timeline"
     assert any("world_size" in bundle.get("text/html", "") for bundle in data), "the resizes as a frame"
