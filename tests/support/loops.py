@@ -62,11 +62,11 @@ def loop(config: dict[str, Any]) -> None:
     ``rank`` and ``step``.
     """
     model, optimizer, scheduler = prepare(*build())
-    context = get_context()
+    context, dataset = get_context(), data()
     for epoch in epochs(config.get("epochs", EPOCHS)):
         seen = 0.0
         for x, y in batches(
-            data(), global_batch_size=BATCH, shuffle=True, seed=2, num_workers=config.get("num_workers", 0)
+            dataset, global_batch_size=BATCH, shuffle=True, seed=2, num_workers=config.get("num_workers", 0)
         ):
             fault(config, before_backward=True)
             loss = ((model(x) - y) ** 2).mean()
