@@ -9,4 +9,4 @@ import os
 # torch's TCPStore asks the name server for the name of every peer's address; an unanswered question costs 5 s.
 os.environ["RES_OPTIONS"] = "timeout:1 attempts:1"
 with contextlib.suppress(OSError, AttributeError):
-    getattr(ctypes.CDLL(None), "__res_init")()  # noqa: B009 - inside a class Python would mangle the plain name
+    getattr(ctypes.CDLL(None), "__res_init")()
