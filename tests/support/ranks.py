@@ -7,14 +7,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from raytide.collective import Group, GroupSpec, StoreServer, connect
+from raytide.collective import Group, GroupSpec, connect
+from support.local_store import LocalStore
 
 
 class Ranks:
     """Groups of any size, connected when they are first needed and used again."""
 
     def __init__(self) -> None:
-        self._store = StoreServer("127.0.0.1")
+        self._store = LocalStore()
         self._groups: dict[int, list[Group]] = {}
 
     def run(self, size: int, work: Callable[[int, Group], Any]) -> list[Any]:

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from raytide.actors.runtime import ReplicaRuntime, Work
-from raytide.collective import StoreServer
 from raytide.elastic.effects import Answer, Effect, EndJob, NeedSlots, Note, StartReplica, StopReplica, Tell
 from raytide.elastic.master import Event, From, Master, SlotsFound, Start, Tick
 from raytide.elastic.messages import Died, FromReplica, Release, Request, Resize
@@ -24,6 +23,7 @@ from raytide.elastic.state import JobState
 from raytide.train.membership import Wiring
 from raytide.train.services import Report, SessionSpec
 from raytide.train.session import current_session
+from support.local_store import LocalStore
 
 
 class Killed(BaseException):
@@ -72,7 +72,7 @@ class ThreadJob:
     free_slots: bool = True
 
     def __post_init__(self) -> None:
-        self.store = StoreServer("127.0.0.1")
+        self.store = LocalStore()
         self.state = JobState("threads", self.bounds)
         address = self.store.address
         self.master = Master(self.state, f"{address.host}:{address.port}")

@@ -17,6 +17,9 @@ from raytide.train.validation import Key
 
 logger = logging.getLogger(__name__)
 
+MAX_LOADERS = 4
+"""Loaders are kept for the next pass, the longest unused one is closed: a loop may make its datasets anew."""
+
 
 class _Pass:
     """What is evaluated in one pass."""
@@ -91,10 +94,13 @@ class Evaluation:
 
     def _loader(self, dataset: Any, options: BatchOptions) -> IndexLoader:
         key = (id(dataset), options)
-        if key not in self._loaders:
-            # The dataset is kept with its loader: its id must not be given to another one.
-            self._loaders[key] = (dataset, IndexLoader(dataset, options.loader))
-        return self._loaders[key][1]
+        # The dataset is kept with its loader: its id must not be given to another one.
+        known = self._loaders.pop(key, None) or (dataset, IndexLoader(dataset, options.loader))
+        while len(self._loaders) >= MAX_LOADERS:
+            _, unused = self._loaders.pop(next(iter(self._loaders)))
+            unused.close()
+        self._loaders[key] = known
+        return known[1]
 
     def tell_lost(self) -> None:
         """Say which samples no result contains: their replica was lost after the others had left the pass."""

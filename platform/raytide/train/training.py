@@ -203,6 +203,7 @@ class Training:
         key = (id(dataset), options)
         if self._feed is None or self._feed_key != key:
             if self._feed is not None:
+                self._feed_state = self._feed.state()  # the same stream, made anew by the loop, goes on where it was
                 self._feed.close()
             self._feed = make_feed(dataset, options, self._standing.spec)
             self._feed_key = key

@@ -14,9 +14,10 @@ from torch import nn
 
 from raytide.elastic.messages import Suspend
 from raytide.train import ShardedStream
+from raytide.train.evaluating import MAX_LOADERS
 from raytide.train.session import current_session
-from support.plain_loops import Elastic
-from support.threads import Action, Probe, grow, migrate, shrink
+from support.plain_loops import DATA, Elastic, samples
+from support.threads import Probe, grow, migrate, shrink
 
 LENGTHS = {"a": 17, "b": 3, "c": 0, "d": 9, "e": 1}
 TOTAL = sum(LENGTHS.values())
@@ -26,16 +27,6 @@ def open_shard(name: str, offset: int) -> Iterator[torch.Tensor]:
     base = 100.0 * (ord(name) - ord("a"))
     for number in range(offset, LENGTHS[name]):
         yield torch.tensor([base + number], dtype=torch.float64)
-
-
-class Seen:
-    """The samples of steps that were applied, by epoch: a tentative list is kept until the step is."""
-
-    def __init__(self) -> None:
-        self.samples: dict[int, Counter[float]] = {}
-
-    def take(self, epoch: int, values: list[float]) -> None:
-        self.samples.setdefault(epoch, Counter()).update(values)
 
 
 def loop(config: dict[str, Any]) -> None:
@@ -163,6 +154,43 @@ def test_suspended_in_mid_shard_and_resumed_at_another_size(tmp_path: Path) -> N
     once(trace)
 
 
+def test_a_stream_made_anew_goes_on_where_it_was(tmp_path: Path) -> None:
+    """The loop makes its stream in every epoch, and enters an epoch again after a break in a lost step."""
+
+    def anew(config: dict[str, Any]) -> None:
+        api, probe = config["api"], config["probe"]
+        model = nn.Linear(1, 1).double()
+        api.prepare(model, optimizer := torch.optim.SGD(model.parameters(), lr=0.1))
+        for _ in api.epochs(2):
+            for x in api.batches(stream(), global_batch_size=6):
+                probe("begin")
+                model(x / 100).mean().backward()
+                optimizer.step()
+                if current_session().engine.repeats:
+                    break
+
+    elastic = Elastic(anew, 3, Probe().kill(1, 2, "begin"), trace=str(tmp_path))
+    elastic.finish()
+    once(tmp_path)
+
+
+def test_validation_loaders_do_not_pile_up() -> None:
+    """A loop may make its validation set anew in every epoch."""
+
+    def loop(config: dict[str, Any]) -> None:
+        api = config["api"]
+        model = nn.Linear(6, 1).double()
+        api.prepare(model, optimizer := torch.optim.SGD(model.parameters(), lr=0.1))
+        for _ in api.epochs(8):
+            for x, y in api.batches(DATA, global_batch_size=25):
+                ((model(x) - y) ** 2).mean().backward()
+                optimizer.step()
+            assert sum(len(x) for x, _ in api.batches(samples(9), global_batch_size=4, train=False)) == 9
+        config["run"].loaders = len(current_session()._evaluation._loaders)
+
+    assert Elastic(loop, 1).finish().loaders == MAX_LOADERS
+
+
 def test_one_sample_shards_never_stall(tmp_path: Path) -> None:
     names = [f"s{n}" for n in range(9)]
     tiny = ShardedStream(names, lambda name, offset: iter([torch.ones(1, dtype=torch.float64)][offset:]))
@@ -179,6 +207,3 @@ def test_a_shard_that_cannot_be_read_names_itself() -> None:
     elastic = run(1, config={"stream": ShardedStream(["only"], broken)}).finish("failed")
     assert "shard 'only' on rank 0" in elastic.job.ended.error
     assert "disk on fire" in elastic.job.ended.error
-
-
-Disturbance = Action

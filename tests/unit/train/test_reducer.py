@@ -10,46 +10,17 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from raytide.collective import CollectiveError, Group
+from raytide.collective import Group
 from raytide.errors import RaytideError
 from raytide.train.buckets import FIRST_BUCKET_BYTES, make_buckets
 from raytide.train.data import shares
 from raytide.train.gradients import MicroBatch
 from raytide.train.reducer import GradientReducer
-from raytide.train.shard_reducer import ShardReducer, tree_sum
-from raytide.train.sidecar import Sidecar
+from support.gradients import Branches, Events, assert_same, grads
 from support.plain_loops import drawn, mlp, samples
 from support.ranks import Ranks, ranks
 
 X, Y = samples(12).tensors
-
-
-class Events:
-    """Hears what a reducer says."""
-
-    def __init__(self) -> None:
-        self.errors: list[CollectiveError] = []
-        self.parted_at: list[str] = []
-        self.restored = 0
-        self.kept: list[bool] = []
-
-    def before_reduction(self) -> bool:
-        return True
-
-    def fail(self, error: CollectiveError) -> None:
-        self.errors.append(error)
-
-    def parted(self) -> None:
-        self.parted_at.append("here")
-
-    def restore_buffers(self) -> None:
-        self.restored += 1
-
-    def next_shard(self, *, keep: bool) -> None:
-        self.kept.append(keep)
-
-    def end_shards(self) -> None:
-        pass
 
 
 @pytest.fixture(scope="module")
@@ -76,17 +47,6 @@ Loss = Callable[[list[nn.Module], Tensor, Tensor], Tensor]
 
 def mse(modules: list[nn.Module], x: Tensor, y: Tensor) -> Tensor:
     return ((modules[0](x) - y) ** 2).mean()
-
-
-def grads(modules: list[nn.Module]) -> list[Tensor | None]:
-    return [None if p.grad is None else p.grad.clone() for m in modules for p in m.parameters()]
-
-
-def assert_same(got: list[Tensor | None], want: list[Tensor | None], limit: float = 1e-12) -> None:
-    assert [g is None for g in got] == [w is None for w in want]
-    for number, (g, w) in enumerate(zip(got, want, strict=True)):
-        if g is not None and w is not None:
-            assert float((g - w).norm()) <= limit * max(float(w.norm()), 1e-30), f"gradient {number}"
 
 
 def reduced(
@@ -129,11 +89,9 @@ def test_uneven_shares_and_micro_batches(world: Ranks, size: int, limit: int | N
     reduced(world, size, [mlp()], limit=limit)
 
 
-@pytest.mark.parametrize("set_to_none", [True, False])
-def test_gradients_zeroed_in_place(world: Ranks, set_to_none: bool) -> None:
-    reduced(world, 3, [mlp()], set_to_none=set_to_none, steps=3)
-    reduced(world, 1, [mlp()], set_to_none=set_to_none, steps=3, limit=5)
-    reduced(world, 2, [mlp()], set_to_none=set_to_none, steps=3, limit=5)
+@pytest.mark.parametrize(("size", "limit"), [(3, None), (1, 5), (2, 5)])
+def test_gradients_zeroed_in_place(world: Ranks, size: int, limit: int | None) -> None:
+    reduced(world, size, [mlp()], set_to_none=False, steps=3, limit=limit)
 
 
 @pytest.mark.parametrize("poison", [float("nan"), float("inf")])
@@ -159,23 +117,6 @@ def test_ranks_without_samples_add_nothing(world: Ranks, poison: float, set_to_n
     for rank, (got, restored) in enumerate(world.run(4, work)):
         assert_same(got, grads([want]))
         assert restored == (2 if rank >= 2 else 0)
-
-
-class Branches(nn.Module):
-    """Which branch is used depends on the samples."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.low, self.high, self.never = (nn.Linear(6, 1).double() for _ in range(3))
-
-    def forward(self, x: Tensor) -> Tensor:
-        low = x[:, :1] < 0
-        out = torch.zeros(len(x), 1, dtype=x.dtype)
-        if low.any():
-            out = out + torch.where(low, self.low(x), 0.0)
-        if not low.all():
-            out = out + torch.where(low, 0.0, self.high(x))
-        return out
 
 
 @pytest.mark.parametrize("limit", [None, 1])
@@ -456,64 +397,3 @@ def test_bucket_order_depends_on_the_module_alone() -> None:
     packed = [p for b in buckets for p in b.params]
     assert [id(p) for p in packed] == [id(p) for p in reversed(list(module.parameters()))]
     assert [len(b.params) for b in buckets] == [4, 5]
-
-
-def test_buffers_of_any_type_arrive_exactly() -> None:
-    class Odd(nn.Module):
-        def __init__(self, fill: float) -> None:
-            super().__init__()
-            self.register_buffer("big", torch.tensor([2**60 + 1]) if fill else torch.tensor([0]))
-            self.register_buffer("wave", torch.tensor([complex(fill, -fill)]))
-            self.register_buffer("short", torch.tensor([fill, float("nan"), -0.0], dtype=torch.bfloat16))
-            self.register_buffer("flag", torch.tensor(bool(fill)))
-            self.register_buffer("empty", torch.zeros(0))
-            self.register_buffer("whole", torch.tensor([[fill, float("inf")]], dtype=torch.float64))
-
-    source, target = Odd(1.5), Odd(0.0)
-    leading = Sidecar([source], 2, torch.device("cpu"))
-    leading.fill(7, [1, 0], leads=True)
-    following = Sidecar([target], 2, torch.device("cpu"))
-    following.vector.copy_(leading.vector)
-    following.load_buffers()
-    for name, buffer in source.named_buffers():
-        assert torch.equal(buffer.nan_to_num(9.0), getattr(target, name).nan_to_num(9.0)), name
-    assert following.read() == (7, [1, 0])
-
-
-# --- deterministic mode --------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("num_shards", [1, 3, 4, 7])
-def test_shards_sum_to_the_same_bits_at_any_size(world: Ranks, num_shards: int) -> None:
-    model = drawn(Branches()).float()
-    x, y = X.float(), Y.float()
-    cuts = [s for s in shares(0, 12, num_shards) if len(s)]
-
-    def work(rank: int, group: Group) -> list[Tensor | None]:
-        mine, reducer = copy.deepcopy(model), ShardReducer(Events())
-        reducer.add(mine)
-        run = shares(0, len(cuts), group.world_size)[rank]
-        for step in range(2):
-            mine.zero_grad()
-            for number in range(run.start, run.stop):
-                cut = cuts[number]
-                micro = MicroBatch(len(cut) / 12, number == run.start, number == run.stop - 1, True, number, len(cuts))
-                reducer.begin(micro, group, step)
-                mse([mine], x[cut.start : cut.stop], y[cut.start : cut.stop]).backward()
-            if not len(run):
-                reducer.begin(MicroBatch(0.0, True, True, True, len(cuts), len(cuts)), group, step)
-                mse([mine], x[:1], y[:1]).backward()
-        return grads([mine])
-
-    results = [got for size in (1, 2, 3, 4) for got in world.run(size, work)]
-    want = copy.deepcopy(model)
-    mse([want], x, y).backward()
-    assert_same(results[0], grads([want]), 1e-5)
-    for got in results[1:]:
-        for a, b in zip(got, results[0], strict=True):
-            assert (a is None and b is None) or torch.equal(a, b)
-
-
-def test_tree_sum_adds_pairs() -> None:
-    rows = [torch.tensor([float(n)]) for n in range(5)]
-    assert tree_sum(rows).item() == 10.0
