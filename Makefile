@@ -2,6 +2,8 @@
 # makes .venv and installs what it needs first. A stamp keeps later runs quick.
 
 SHELL := /bin/bash
+# torch's TCPStore asks for the name of each peer's address; an unanswered query costs 5 s without this.
+export RES_OPTIONS := timeout:1 attempts:1
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
