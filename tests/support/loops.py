@@ -59,7 +59,7 @@ def loop(config: dict[str, Any]) -> None:
 
     Config: ``folder`` (weights and proofs of faults go there), ``sleep_s`` of each step until the test lets the
     job run, ``fault``: a dict of ``kind`` (``kill``, ``freeze``, ``raise``, ``break``, ``kill_before_step``),
-    ``rank`` and ``step``.
+    ``rank`` and ``step``; ``drag``: a dict of ``rank`` and the seconds ``s`` that it wastes in each step.
     """
     model, optimizer, scheduler = prepare(*build())
     context, dataset = get_context(), data()
@@ -69,6 +69,7 @@ def loop(config: dict[str, Any]) -> None:
             dataset, global_batch_size=BATCH, shuffle=True, seed=2, num_workers=config.get("num_workers", 0)
         ):
             fault(config, before_backward=True)
+            drag(config)
             loss = ((model(x) - y) ** 2).mean()
             optimizer.zero_grad()
             loss.backward()
@@ -110,6 +111,18 @@ def fault(config: dict[str, Any], *, before_backward: bool) -> bool:
     elif plan["kind"] == "raise":
         raise ZeroDivisionError("a mistake of the user")
     return plan["kind"] == "break"
+
+
+def drag(config: dict[str, Any]) -> None:
+    """Be slow in every step, in the process that first had rank ``drag["rank"]``."""
+    plan, context = config.get("drag"), get_context()
+    if not plan or context.rehearsing:
+        return
+    proof = Path(config["folder"]) / "dragging"
+    if context.get_world_rank() == plan["rank"] and not proof.exists():
+        proof.write_text(str(os.getpid()))
+    if proof.exists() and proof.read_text() == str(os.getpid()):
+        time.sleep(plan["s"])
 
 
 def wounded_transfer(config: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import ray
 import torch
 from ray import cloudpickle
 
@@ -62,6 +63,13 @@ def running(
         raise
     finally:
         handle.close()
+        assert held_slots(handle.name) == [], "slots that nobody will give back"
+
+
+def held_slots(job: str) -> list[str]:
+    """Names of the placement groups that ``job`` holds."""
+    groups = ray.util.placement_group_table().values()
+    return [g["name"] for g in groups if g["name"].startswith(f"raytide:{job}:") and g["state"] != "REMOVED"]
 
 
 def wait(job: RayJobHandle, condition: Callable[[JobView], bool], what: str, timeout_s: float = WAIT_S) -> JobView:

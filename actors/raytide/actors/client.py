@@ -16,6 +16,7 @@ from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 
 from raytide.actors.progress import Progress
 from raytide.actors.replica import NAMESPACE
+from raytide.actors.slots import sweep
 from raytide.actors.untyped import Handle, get
 from raytide.actors.views import Event, JobView
 from raytide.elastic.effects import Answer
@@ -31,6 +32,7 @@ logger = logging.getLogger(__name__)
 POLL_S = 0.25
 OWNER_PING_S = 5.0
 VIEW_TIMEOUT_S = 60.0
+KILL_TIMEOUT_S = 10.0
 
 
 def unwrap(answer: Any, timeout_s: float | None) -> Any:
@@ -169,7 +171,7 @@ class RayJobHandle:
     # --- the end -----------------------------------------------------------------------------
 
     def result(self, *, progress: bool = False, timeout_s: float | None = None) -> Result:
-        """Wait for the end of the job.
+        """Wait until the job has ended and given back its slots.
 
         Raises:
             JobFailed: It failed.
@@ -182,7 +184,7 @@ class RayJobHandle:
                 view = self.view(len(events))
                 events += view.events
                 shown.update(view)
-                if view.ended:
+                if view.released:
                     break
                 if time.monotonic() > deadline_s:
                     raise TimeoutError(f"job {self._name} is {view.phase} at step {view.step} after {timeout_s} s")
@@ -213,12 +215,17 @@ class RayJobHandle:
         )
 
     def close(self) -> None:
-        """Forget the master (its owner only), and end the cluster that was started for this job."""
+        """End the job and its master (its owner only), and the cluster that was started for it.
+
+        A job that still runs is cut off without a checkpoint; :meth:`stop` it before to keep its work.
+        """
         self._closed.set()
         if not self._owns or not ray.is_initialized():
             return
         with contextlib.suppress(RayError, ValueError):  # it may be gone already, which is what is wanted
             ray.kill(self._master, no_restart=True)
+            get(self._master.pid.remote(), KILL_TIMEOUT_S)
+        sweep(self._name, ())  # only now: a living master could reserve another slot
         if self._ends_cluster:
             ray.shutdown()
 

@@ -29,6 +29,9 @@ logger = logging.getLogger(__name__)
 EXIT_GRACE_S = 20.0
 """A released replica finishes its step and its checkpoint within this, or is killed."""
 
+SETTLE_S = 2.0
+"""Ray's nodes report what is free about ten times a second; a busy machine takes longer."""
+
 _UNREACHABLE_RETRY_S = 0.2
 
 
@@ -83,19 +86,39 @@ class Hosts:
         with self._lock:
             return [*(host.slot for host in self._hosts.values()), *self._reserved, *self._promised]
 
-    def find(self, count: int, *, node: str | None = None) -> tuple[Slot, ...]:
-        """Reserve up to ``count`` free slots, warm ones first; on ``node`` only, if given."""
-        with self._lock:
-            warm = [s for s in self._standbys.slots() if node in (None, s.node)][:count]
-            views = [v for v in cluster_view(self._resources) if node in (None, v.node)]
-            held = [*self.held(), *self._standbys.slots()]
-            cold = choose_slots(count - len(warm), views, held)
-            self._reserved.update(reserve(cold, self._resources, self._job))
-            for slot in warm:
-                host = self._standbys.claim(slot)
-                assert host is not None
-                self._promised[slot] = host
-        return (*warm, *cold)
+    def find(self, count: int, *, node: str | None = None, least: int = 0) -> tuple[Slot, ...]:
+        """Reserve up to ``count`` free slots, warm ones first; on ``node`` only, if given.
+
+        Returns:
+            The slots; none, if there are fewer than ``least``. It waits a moment for these: Ray's view shows
+            late what was given back just now.
+        """
+        deadline_s = time.monotonic() + SETTLE_S
+        while True:
+            with self._lock:
+                warm, cold = self._choose(count, node)
+                enough = len(warm) + len(cold) >= least
+                if enough:
+                    self._take(warm, cold)
+                    return (*warm, *cold)
+            if self._closed or time.monotonic() > deadline_s:
+                return ()
+            time.sleep(SETTLE_S / 10)
+
+    def _choose(self, count: int, node: str | None) -> tuple[tuple[Slot, ...], tuple[Slot, ...]]:
+        """Warm and cold slots for ``count`` replicas; nothing is reserved yet."""
+        if self._closed:
+            return (), ()
+        warm = tuple(slot for slot in self._standbys.slots() if node in (None, slot.node))[:count]
+        views = [view for view in cluster_view(self._resources) if node in (None, view.node)]
+        return warm, choose_slots(count - len(warm), views, [*self.held(), *self._standbys.slots()])
+
+    def _take(self, warm: Sequence[Slot], cold: Sequence[Slot]) -> None:
+        self._reserved.update(reserve(cold, self._resources, self._job))
+        for slot in warm:
+            host = self._standbys.claim(slot)
+            assert host is not None
+            self._promised[slot] = host
 
     def give_back(self, slots: Sequence[Slot]) -> None:
         """Release those of ``slots`` that nothing was started on."""
@@ -239,12 +262,10 @@ class Hosts:
             time.sleep(0.02)
         with self._lock:
             hosts, self._hosts = list(self._hosts.values()), {}
-            groups, self._reserved = list(self._reserved.values()), {}
         for host in hosts:
             end_host(host)
-        for group in groups:
-            release(group)
         self._standbys.close()
+        self.sweep()  # what was reserved or claimed, and not started on
 
 
 def _first_line(error: RayError) -> str:

@@ -66,13 +66,14 @@ class JobMaster:
         return len(slots)
 
     def _slots_for_start(self, wanted: int) -> tuple[Slot, ...]:
-        slots = self._hosts.find(wanted)
-        if len(slots) < self._spec.scaling.least:
-            self._hosts.give_back(slots)
-            nodes = ", ".join(f"{v.name}: {v.free} of {v.total} free" for v in self._hosts.nodes())
+        least = self._spec.scaling.least
+        slots = self._hosts.find(wanted, least=least)
+        if not slots:
+            views = self._hosts.nodes()
+            nodes = ", ".join(f"{v.name}: {v.free} of {v.total} free" for v in views)
             raise RequestRefused(
-                f"job {self._spec.name} needs {self._spec.scaling.least} slots of "
-                f"{self._spec.scaling.slot_resources}, and {len(slots)} are free ({nodes}). "
+                f"job {self._spec.name} needs {least} slots of {self._spec.scaling.slot_resources}, and "
+                f"{sum(v.free for v in views)} are free ({nodes}). "
                 "Add nodes, wait for others to finish, or lower num_workers"
             )
         return slots
@@ -117,9 +118,9 @@ class JobMaster:
         found: list[Slot] = []
         try:
             for node in wanted:
-                found += self._hosts.find(1, node=node)
+                found += self._hosts.find(1, node=node, least=1)
             if not wanted:
-                found += self._hosts.find(count)
+                found += self._hosts.find(count, least=count)
         except RequestRefused:
             self._hosts.give_back(found)
             raise
@@ -233,6 +234,7 @@ class JobMaster:
             events=tuple(self._shell.record.events[since:]),
             checkpoint=s.last_checkpoint,
             error=s.error,
+            released=self._shell.ended_s > 0,
         )
 
     @in_group("views")

@@ -222,9 +222,11 @@ class Shell:
         self._generation = max(self._generation, newest - 1)
 
     def _end(self) -> None:
-        self.hosts.close(RELEASE_GRACE_S)
-        self._journal.remove()
-        self.ended_s = time.monotonic()
+        try:
+            self.hosts.close(RELEASE_GRACE_S)
+            self._journal.remove()
+        finally:
+            self.ended_s = time.monotonic()
 
 
 def in_background(work: Callable[[], None]) -> None:

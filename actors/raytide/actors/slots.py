@@ -101,7 +101,7 @@ def group_name(job: str, slot: Slot) -> str:
 
 
 def sweep(job: str, keep: Sequence[Slot]) -> None:
-    """Release every slot that ``job`` holds besides ``keep`` (left over by a lost master)."""
+    """Release every slot that ``job`` holds besides ``keep`` (left over by a master that is gone)."""
     kept = {group_name(job, slot) for slot in keep}
     for entry in ray.util.placement_group_table().values():
         name = entry["name"]

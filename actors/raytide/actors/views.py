@@ -44,6 +44,7 @@ class JobView:
         events: The log from the number asked for.
         step_s: From one applied step to the next, over the last ones.
         samples_per_s: Of the whole job, over the same steps.
+        released: The job is over and has given back every slot.
     """
 
     name: str
@@ -61,6 +62,7 @@ class JobView:
     events: tuple[Event, ...]
     checkpoint: str
     error: str
+    released: bool
 
     @property
     def ended(self) -> bool:

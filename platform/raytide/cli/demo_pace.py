@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from raytide.jobs import digits
 
-TRAINING_S = 70.0
+TRAINING_S = 55.0
 """Of one replica alone; newcomers on few cores slow the job down while the acts take longer, too."""
 
 _WARM_UP, _MEASURED = 5, 20

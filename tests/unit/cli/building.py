@@ -35,5 +35,6 @@ def view(name: str = "digits", **changes: Any) -> JobView:
         "events": (),
         "checkpoint": "/tmp/store/step-100",
         "error": "",
+        "released": False,
     }
     return JobView(name=name, **{**values, **changes})
