@@ -34,6 +34,10 @@ class TestCluster:
         self.extra.remove(node)
         self.cluster.remove_node(node, allow_graceful=False)
 
+    def is_alive(self, node: Any) -> bool:
+        """Whether Ray counts the node as alive; it notices a lost one after some seconds."""
+        return any(known["Alive"] for known in ray.nodes() if known["NodeID"] == node.node_id)
+
 
 _shared: TestCluster | None = None
 

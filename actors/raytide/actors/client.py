@@ -224,10 +224,15 @@ class RayJobHandle:
             return
         with contextlib.suppress(RayError, ValueError):  # it may be gone already, which is what is wanted
             ray.kill(self._master, no_restart=True)
-            get(self._master.pid.remote(), KILL_TIMEOUT_S)
+        self._await_end_of_master()
         sweep(self._name, ())  # only now: a living master could reserve another slot
         if self._ends_cluster:
             ray.shutdown()
+
+    def _await_end_of_master(self) -> None:
+        deadline_s = time.monotonic() + KILL_TIMEOUT_S
+        while time.monotonic() < deadline_s and self._name in list_jobs():
+            time.sleep(0.01)
 
 
 def _new_request() -> str:

@@ -159,6 +159,7 @@ def test_node_lost_with_its_replicas_and_used_again(cluster: TestCluster, tmp_pa
         here = {m.node for m in job.view().members if m.rank >= 0}
         assert node.node_id not in here or job.view().world_size == 1
         wait_size(job, 2)  # replaced on whatever slot was free
+        wait(job, lambda _: not cluster.is_alive(node), "Ray to know of the loss")  # two would have one name
         job.scale_out(slots=["node-c"])
         assert again.node_id in {m.node for m in job.view().members}
         assert_as_fixed_size(tmp_path, job)
