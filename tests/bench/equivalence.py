@@ -86,13 +86,14 @@ def run(folder: str, config: dict[str, Any], work: Any, *, name: str, elastic_se
 
 
 def disturb(job: RayJobHandle, rng: random.Random, resizes: int = 10, kills: int = 2) -> None:
-    """Resize and kill at random, one after the other."""
+    """Resize and kill at random, one after the other; the job has to be long enough for all of them."""
     wait_for(lambda: job.view().step > 3, 180, "the first steps")
     actions = ["resize"] * resizes + ["kill"] * kills
     rng.shuffle(actions)
     for action in actions:
-        wait_for(lambda: job.view().phase == "running", 60, "a running job")
+        wait_for(lambda: (view := job.view()).ended or view.phase == "running", 60, "a running job")
         view = job.view()
+        assert not view.ended, f"the job ended before all disturbances: {view.phase} at step {view.step}"
         if action == "kill" and view.world_size > 1:
             victim = rng.choice([m for m in view.members if m.rank >= 0])
             say(f"step {view.step}: kill rank {victim.rank} of {view.world_size}")
@@ -158,7 +159,7 @@ def compare_gpt(folder: str, seed: int) -> float:
 
 
 # Dropout would draw other masks at another size; a part of the text keeps it short.
-SMALL_GPT: dict[str, Any] = {"epochs": 4, "dropout": 0.0, "max_characters": 40_000}
+SMALL_GPT: dict[str, Any] = {"epochs": 12, "dropout": 0.0, "max_characters": 40_000}
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)

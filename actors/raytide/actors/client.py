@@ -181,7 +181,7 @@ class RayJobHandle:
         events: list[Event] = []
         with Progress(self._name, shown=progress) as shown:
             while True:
-                view = self.view(len(events))
+                view = self._patient_view(len(events))
                 events += view.events
                 shown.update(view)
                 if view.released:
@@ -192,6 +192,14 @@ class RayJobHandle:
         if view.phase == "failed":
             raise self._failure(view)
         return self._result(view, events)
+
+    def _patient_view(self, since: int) -> JobView:
+        """The job as it stands, however long its master takes to come back: training goes on meanwhile."""
+        while True:
+            try:
+                return self.view(since)
+            except RequestRefused as error:
+                logger.warning("job %s: %s; waiting for it to come back", self._name, error)
 
     def _failure(self, view: JobView) -> JobFailed:
         head, _, traceback_text = view.error.partition("\n")

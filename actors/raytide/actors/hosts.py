@@ -8,12 +8,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
+import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import ray
-from ray.exceptions import ActorUnavailableError, RayActorError, RayError, RayTaskError
+from ray.exceptions import ActorUnavailableError, RayError, RayTaskError
 from ray.util.placement_group import PlacementGroup
 
 from raytide.actors.replica import NAMESPACE, Assignment
@@ -68,7 +69,7 @@ class Hosts:
         self._reserved: dict[Slot, PlacementGroup] = {}
         self._standbys = StandbyPool()
         self._promised: dict[Slot, Host] = {}
-        self._standby_number = 0
+        self._warming = threading.Lock()
         self._closed = False
 
     # --- slots -------------------------------------------------------------------------------
@@ -122,6 +123,8 @@ class Hosts:
 
     def give_back(self, slots: Sequence[Slot]) -> None:
         """Release those of ``slots`` that nothing was started on."""
+        if not slots:
+            return  # the usual case, and the lock may be held for seconds while Ray reserves
         with self._lock:
             groups = [self._reserved.pop(slot) for slot in slots if slot in self._reserved]
             for host in [self._promised.pop(slot) for slot in slots if slot in self._promised]:
@@ -132,20 +135,29 @@ class Hosts:
     # --- standbys ----------------------------------------------------------------------------
 
     def keep_warm(self, count: int) -> None:
-        """Have ``count`` standbys, as far as there are free slots."""
+        """Have ``count`` standbys, as far as there are free slots. Does nothing while an earlier call is at it."""
+        if not self._warming.acquire(blocking=False):
+            return
+        try:
+            self._fill_pool(count)
+        finally:
+            self._warming.release()
+
+    def _fill_pool(self, count: int) -> None:
         with self._lock:
+            self._standbys.shrink(count)
             missing = count - len(self._standbys)
             if missing <= 0 or self._closed:
                 return
-            slots = choose_slots(missing, cluster_view(self._resources), self.held())
+            held = [*self.held(), *self._standbys.slots()]
+            slots = choose_slots(missing, cluster_view(self._resources), held)
             try:
                 groups = reserve(slots, self._resources, self._job)
             except RequestRefused as error:
                 logger.info("no standby: %s", error)
                 return
             for slot, group in groups.items():
-                self._standby_number += 1
-                name = f"replica:{self._job}:standby{self._standby_number}"
+                name = f"replica:{self._job}:standby-{uuid.uuid4().hex[:8]}"
                 self._standbys.add(start_host(slot, group, self._resources, name))
 
     # --- hosts -------------------------------------------------------------------------------
@@ -157,7 +169,8 @@ class Hosts:
                 return
             try:
                 host = self._promised.pop(slot, None) or self._new_host(replica, slot)
-            except RequestRefused as error:
+            except Exception as error:  # a thread's edge: whatever it was, the master must hear of it
+                logger.exception("starting %s", replica)
                 self._say(replica, Died(f"could not be started: {error}"))
                 return
             self._hosts[replica] = host
@@ -166,7 +179,11 @@ class Hosts:
 
     def _new_host(self, replica: ReplicaId, slot: Slot) -> Host:
         group = self._reserved.pop(slot, None) or self._group_of(slot)
-        return start_host(slot, group, self._resources, self._actor_name(replica))
+        try:
+            return start_host(slot, group, self._resources, self._actor_name(replica))
+        except BaseException:
+            release(group)
+            raise
 
     def _group_of(self, slot: Slot) -> PlacementGroup:
         """The slot's group that a lost master reserved, or a new one."""
@@ -227,7 +244,7 @@ class Hosts:
             except RayTaskError as error:
                 self._say(replica, LoopRaised(str(error)))
                 break
-            except RayActorError as error:
+            except RayError as error:
                 self._say(replica, Died(_first_line(error)))
                 break
         with self._lock:

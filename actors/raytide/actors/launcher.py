@@ -51,8 +51,13 @@ class RayLauncher:
             start_delay_s=self._start_delay_s,
         )
         embedded = ensure_cluster(request.scaling)
-        _check_resources(request.scaling)
-        master = _create_master(spec)
+        try:
+            _check_resources(request.scaling)
+            master = _create_master(spec)
+        except BaseException:
+            if embedded:
+                ray.shutdown()
+            raise
         handle = RayJobHandle(spec.name, master, spec.storage, owns=True, ends_cluster=embedded)
         try:
             unwrap(master.start.remote(), START_TIMEOUT_S)

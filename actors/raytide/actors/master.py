@@ -89,6 +89,10 @@ class JobMaster:
     @in_group("requests")
     def scale_in(self, request: str, count: int, ranks: tuple[int, ...] = ()) -> Answer:
         """Take out ``ranks``, or the ``count`` last ones; returns when the others train without them."""
+        if self._shell.knows(request):
+            return self._shell.ask(Resize(request))
+        if count < 1 and not ranks:
+            raise RequestRefused(f"{count} replicas: give at least 1")
         active = self._shell.state.active
         members = active.members if active else ()
         wanted = ranks or tuple(range(len(members) - count, len(members)))
@@ -186,13 +190,16 @@ class JobMaster:
             text = f"rank {rank} ({slow}) is {ratio:.1f} times slower than the median"
             self._shell.record.note("straggler", text, data)
             if self._spec.scaling.replace_stragglers:
-                in_background(partial(self._replace, rank))
+                in_background(partial(self._replace, slow))
 
-    def _replace(self, rank: int) -> None:
+    def _replace(self, slow: ReplicaId) -> None:
+        active = self._shell.state.active
+        if active is None or slow not in active.members:
+            return
         try:
-            self.migrate(f"straggler-{time.time_ns()}", rank)
+            self.migrate(f"straggler-{time.time_ns()}", active.members.index(slow))
         except RequestRefused as error:
-            self._shell.record.note("straggler", f"rank {rank} could not be replaced: {error}", {})
+            self._shell.record.note("straggler", f"{slow} could not be replaced: {error}", {})
 
     # --- views -------------------------------------------------------------------------------
 
@@ -231,7 +238,7 @@ class JobMaster:
             samples_per_s=pace.samples_per_s if pace else 0.0,
             metrics=self._shell.record.metrics(),
             members=members,
-            events=tuple(self._shell.record.events[since:]),
+            events=self._shell.record.since(since),
             checkpoint=s.last_checkpoint,
             error=s.error,
             released=self._shell.ended_s > 0,
@@ -260,9 +267,9 @@ class JobMaster:
             text = f"the job's owner is gone for {spec.owner_lease_s:.0f} s: stopping"
             shell.record.note("orphaned", text, {})
             self._owner_seen_s = now
-            shell.put(Stop("owner-gone"))
-        if spec.scaling.standbys and phase is Phase.RUNNING:
-            room = spec.scaling.most - len(shell.state.replicas)
+            shell.put(Stop(f"owner-gone-{time.time_ns()}"))
+        if spec.scaling.standbys and phase in (Phase.RUNNING, Phase.SUSPENDED):
+            room = spec.scaling.most - len(shell.state.replicas) if phase is Phase.RUNNING else 0
             wanted = min(spec.scaling.standbys, max(0, room))
             in_background(lambda: self._hosts.keep_warm(wanted))
 

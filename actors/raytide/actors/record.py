@@ -21,8 +21,9 @@ class Record:
     """The log of one job.
 
     Attributes:
-        events: Everything noted, oldest first.
-        reports: Rank 0's reports, by place in the program; a repeated one replaces the first.
+        events: What was noted, oldest first; after a restart of the master, the last 200 of before.
+        reports: Rank 0's reports, by place in the program; a repeated one replaces the first. After a restart of
+            the master, the last 200 of before.
     """
 
     events: list[Event] = field(default_factory=list)
@@ -30,7 +31,12 @@ class Record:
 
     def note(self, kind: str, text: str, data: dict[str, Any]) -> None:
         """Append an event."""
-        self.events.append(Event(len(self.events), time.time(), kind, text, data))
+        number = self.events[-1].number + 1 if self.events else 0
+        self.events.append(Event(number, time.time(), kind, text, data))
+
+    def since(self, number: int) -> tuple[Event, ...]:
+        """Events from this number on."""
+        return tuple(event for event in self.events if event.number >= number)
 
     def take(self, report: Report) -> None:
         """Keep the lowest rank's report of each place."""
@@ -91,7 +97,7 @@ class JournalFile:
             whole = json.loads(file.read())
         if whole["run_id"] != self._run_id:
             return None
-        record = Record([Event(**{**e, "number": i}) for i, e in enumerate(whole["events"])])
+        record = Record([Event(**event) for event in whole["events"]])
         for report in whole["reports"]:
             record.take(Report(**report))
         return journal.loads(json.dumps(whole["state"])), whole["hosts"], record

@@ -11,9 +11,11 @@ import threading
 from dataclasses import dataclass
 from typing import Any
 
+import ray
 import torch
 from ray import cloudpickle
 from ray.exceptions import RayError
+from ray.util.placement_group import remove_placement_group
 
 from raytide.actors.runtime import Loop, ReplicaRuntime, Work
 from raytide.actors.untyped import Handle, actor_class, get, in_group
@@ -24,6 +26,9 @@ from raytide.train.services import Report, SessionSpec
 logger = logging.getLogger(__name__)
 
 NAMESPACE = "raytide"
+ORPHAN_S = 120.0
+"""A master ends a replica whose loop is over within seconds, a restarted one within a minute."""
+
 _HEARTBEAT_ANSWER_S = 5.0
 
 
@@ -117,6 +122,9 @@ class Replica:
     def _on_exit(self, reason: str) -> None:
         self._reason = reason
         self._exit.set()
+        orphan = threading.Timer(ORPHAN_S, _give_up_slot)
+        orphan.daemon = True
+        orphan.start()
 
     @in_group("control")
     def deliver(self, message: ToReplica) -> None:
@@ -129,6 +137,14 @@ class Replica:
         """Returns when the loop is over; an error instead means that the process died."""
         self._exit.wait()
         return self._reason
+
+
+def _give_up_slot() -> None:
+    """Nobody has ended this process although its loop is over: the master is gone for good, and the slot is free."""
+    group = ray.util.get_current_placement_group()
+    if group is not None:
+        remove_placement_group(group)  # which ends this process, too
+    os._exit(0)
 
 
 def _load_loop(pickled: bytes) -> Loop:

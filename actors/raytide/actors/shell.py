@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 
 from raytide.actors.hosts import Found, Hosts
 from raytide.actors.record import JournalFile, Record
@@ -48,6 +49,7 @@ class Shell:
         self.record = Record()
         self.hosts = Hosts(spec.name, spec.scaling.slot_resources, self.say)
         self.ended_s = 0.0
+        self._unsaved = False
         self._spec = spec
         self._store = store
         self._handle = handle
@@ -67,6 +69,7 @@ class Shell:
         address = f"{self._store.address.host}:{self._store.address.port}"
         known = self._journal.load()
         if known is None:
+            self.hosts.sweep()  # of an earlier job of this name whose end nobody saw
             state = JobState(self._spec.name, self._spec.bounds(), last_checkpoint=self._spec.checkpoint)
             return Master(state, address)
         state, names, self.record = known
@@ -120,14 +123,11 @@ class Shell:
         while True:
             event = self._next_event()
             now = time.monotonic()
-            try:
-                self._take(now, event)
-                if now - ticked_s >= TICK_S:
-                    ticked_s = now
-                    self._take(now, Tick())
-                    self._on_tick(now)
-            except Exception:  # the loop's edge: one bad event must not leave the job without a master
-                logger.exception("job %s: handling %r", self._spec.name, event)
+            self._take_safely(now, event)
+            if now - ticked_s >= TICK_S:
+                ticked_s = now
+                self._take_safely(now, Tick())
+                guarded(self._spec.name, partial(self._on_tick, now))
 
     def _next_event(self) -> Event:
         try:
@@ -135,18 +135,33 @@ class Shell:
         except queue.Empty:
             return Tick()
 
-    def _take(self, now: float, event: Event) -> None:
+    def _take_safely(self, now: float, event: Event) -> None:
+        used: set[Slot] = set()
+        try:
+            used = self._take(now, event)
+        except Exception as error:  # the loop's edge: one bad event must not leave the job without a master
+            logger.exception("job %s: handling %r", self._spec.name, event)
+            if isinstance(event, Request):
+                self._answer(Answer(event.request, error=f"the master failed at it: {error!r}; see its log"))
+        self.hosts.give_back([slot for slot in _offered(event) if slot not in used])
+
+    def _take(self, now: float, event: Event) -> set[Slot]:
+        """Let the state machine take an event; returns the slots that replicas are started on."""
         before = _durable(self.state)
         effects = self._master.handle(now, event)
         for effect in effects:
             if isinstance(effect, Note):
                 self.record.note(effect.kind, effect.text, dict(effect.data))
-        if effects or _durable(self.state) != before:
-            self._journal.save(self.state, self.hosts.names(), self.record)
+        self._unsaved = self._unsaved or bool(effects) or _durable(self.state) != before
+        if self._unsaved:
+            guarded(self._spec.name, self._save)  # tried again with the next event: training does not wait for a disk
         for effect in effects:
-            self._carry_out(effect)
-        used = {effect.slot for effect in effects if isinstance(effect, StartReplica)}
-        self.hosts.give_back([slot for slot in _offered(event) if slot not in used])
+            guarded(self._spec.name, partial(self._carry_out, effect))
+        return {effect.slot for effect in effects if isinstance(effect, StartReplica)}
+
+    def _save(self) -> None:
+        self._journal.save(self.state, self.hosts.names(), self.record)
+        self._unsaved = False
 
     # --- effects out -------------------------------------------------------------------------
 
@@ -157,7 +172,7 @@ class Shell:
             case StartReplica():
                 self._start_replica(effect)
             case StopReplica(replica, kill=kill):
-                self.hosts.stop(replica, kill=kill)
+                in_background(lambda: self.hosts.stop(replica, kill=kill))
             case NeedSlots(count):
                 in_background(lambda: self._offer(count))
             case Answer():
@@ -227,6 +242,14 @@ class Shell:
             self._journal.remove()
         finally:
             self.ended_s = time.monotonic()
+
+
+def guarded(job: str, work: Callable[[], None]) -> None:
+    """Run ``work``; what it raises is logged and holds up nothing else."""
+    try:
+        work()
+    except Exception:  # an edge: the effects that follow must not be lost with this one
+        logger.exception("job %s", job)
 
 
 def in_background(work: Callable[[], None]) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import ray
 from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
 
-from raytide.actors.untyped import free_resources, nodes
+from raytide.actors.untyped import free_resources, group_of, nodes
 from raytide.elastic.model import Slot
 from raytide.errors import RequestRefused
 
@@ -106,7 +106,7 @@ def sweep(job: str, keep: Sequence[Slot]) -> None:
     for entry in ray.util.placement_group_table().values():
         name = entry["name"]
         if name.startswith(f"raytide:{job}:") and name not in kept and entry["state"] != "REMOVED":
-            remove_placement_group(ray.util.get_placement_group(name))
+            remove_placement_group(group_of(entry["placement_group_id"]))
 
 
 def reserve(slots: Sequence[Slot], resources: Mapping[str, float], job: str) -> dict[Slot, PlacementGroup]:

@@ -72,6 +72,11 @@ class StandbyPool:
         """The standby of a slot, which is its no more; None where there is none."""
         return self._hosts.pop(slot, None)
 
+    def shrink(self, count: int) -> None:
+        """End those beyond ``count``."""
+        for slot in list(self._hosts)[count:]:
+            end_host(self._hosts.pop(slot))
+
     def __len__(self) -> int:
         return len(self._hosts)
 

@@ -7,6 +7,7 @@ code behind ``ray.get`` cannot be reached. Values are annotated where they are u
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, TypeVar
 
 import ray
@@ -54,6 +55,12 @@ def total_resources() -> dict[str, float]:
     """Resources of the whole cluster."""
     total: dict[str, float] = _ray.cluster_resources()
     return total
+
+
+def group_of(hex_id: str) -> Any:
+    """The placement group of this id, whatever namespace its name is in."""
+    module: Any = import_module("ray.util.placement_group")  # a function of the same name hides it
+    return module.PlacementGroup(module.PlacementGroupID.from_hex(hex_id))
 
 
 def node_address() -> str:

@@ -167,6 +167,8 @@ class Master:
     def _from_replica(self, now: float, replica: ReplicaId, message: FromReplica) -> None:
         s = self.state
         if replica not in s.replicas:
+            if isinstance(message, Saved) and not self.ended:  # a leaver's checkpoint is as good as any
+                self.requests.saved(now, message)
             if not isinstance(message, Died):  # one that was given up woke up, or has not heard yet
                 self.emit(Tell(replica, Release("the job goes on without this replica")))
             return
@@ -195,9 +197,10 @@ class Master:
                 s.update(replica, finished_at=step, place="finished")
             case LoopRaised(traceback_text):
                 self.recovery.loop_raised(now, replica, traceback_text)
-            case Diverged(place=place):
-                s.update(replica, place=place, waiting_for="divergence")
-                s.diverged_s = s.diverged_s or now
+            case Diverged(generation=number, place=place):
+                if s.active is not None and number == s.active.number:
+                    s.update(replica, place=place, waiting_for="divergence")
+                    s.diverged_s = s.diverged_s or now
             case Saved():
                 self.requests.saved(now, message)
             case SaveFailed(request, error):
@@ -246,6 +249,7 @@ class Master:
         for replica, silent_s in silent_replicas(s, now):
             if replica in s.replicas:
                 self.recovery.died(now, replica, f"silent for {silent_s:.1f} s")
+        self.recovery.expire(now)
         problem = "" if self.ended else divergence(s, now)
         if problem:
             self.end(Phase.FAILED, problem)

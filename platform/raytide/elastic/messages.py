@@ -1,7 +1,7 @@
 """Messages between the master of a job and its replicas, and requests of its users.
 
-Every message carries the generation it speaks of; receivers refuse old ones. Delivery may be late,
-out of order, or (when a process died) never.
+A message that speaks of a generation or a fence carries its number, and receivers refuse old ones; the others (ready,
+saved, finished) stay true in every generation. Delivery may be late, out of order, or (when a process died) never.
 """
 
 from __future__ import annotations

@@ -124,6 +124,7 @@ class Limits:
         start_s: A replica has this long from its start to its first sign of life.
         newcomer_patience: A replica that is no member yet may be silent this many times longer.
         ask_again_s: A shortage of slots is repeated this often.
+        fence_s: A replica that beats but does not answer a fence for this long counts as lost.
     """
 
     heartbeat_s: float = 0.5
@@ -133,6 +134,7 @@ class Limits:
     start_s: float = 300.0
     ask_again_s: float = 2.0
     newcomer_patience: float = 6.0
+    fence_s: float = 60.0
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,6 @@ class Recovery:
         m, s = self._master, self._master.state
         rank = m.rank_of(replica)
         m.note("lost", f"{replica} (rank {rank}) lost: {cause}", replica=replica, rank=rank)
-        s.fault_s = s.fault_s or now
         s.failures += 1
         self._lose(now, replica, cause)
         if s.failures > s.bounds.max_failures and not m.ended:
@@ -116,6 +115,15 @@ class Recovery:
         if any(r not in s.fencing.answers for r in alive):
             return None
         return {r: s.fencing.answers[r] for r in alive}
+
+    def expire(self, now: float) -> None:
+        """Give up replicas that live, but are stuck where they cannot answer (inside a kernel, for example)."""
+        s = self._master.state
+        if s.phase is not Phase.FENCING or s.fencing is None or now - s.fencing.started_s < s.bounds.limits.fence_s:
+            return
+        for replica in [r for r in s.fencing.asked if r in s.replicas and r not in s.fencing.answers]:
+            if s.phase is Phase.FENCING and replica in s.replicas:
+                self.died(now, replica, f"did not answer a fence for {s.bounds.limits.fence_s:.0f} s")
 
     def _complete_if_answered(self, now: float) -> None:
         answers = self.answers()

@@ -53,4 +53,4 @@ class JobHandle(Protocol):
         """Wait for the end of the job; raises :class:`~raytide.errors.JobFailed` if it failed."""
 
     def close(self) -> None:
-        """Forget the job's master and, in an embedded cluster, end the cluster that was started for it."""
+        """End the job, cutting it off if it still runs, and the cluster that was started for it."""

@@ -170,7 +170,9 @@ class Membership:
             for number, transfer in generation.transfers_of(me):
                 group = self._open(generation, f"/t{number}", transfer.participants(), groups)
                 groups.transfers[number] = group
-        except CollectiveError as error:
+        except Exception as error:  # a thread's edge: a generation that cannot form must not be waited for
+            if not isinstance(error, CollectiveError):
+                logger.exception("connecting generation %d", generation.number)
             with self._lock:
                 effects = self.member.failed(generation.number, str(error))
                 self._changed.notify_all()

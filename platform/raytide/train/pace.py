@@ -11,7 +11,7 @@ class Pace:
     """Measures applied steps.
 
     Attributes:
-        busy_s: Seconds per step without waiting for peers, over the last steps.
+        busy_s: Seconds per step without waiting for peers or for data, over the last steps.
         steps_measured: How many steps were measured since the loop began.
     """
 
@@ -27,7 +27,7 @@ class Pace:
         self._began_s = 0.0
 
     def step_begins(self, waited_s: float) -> None:
-        """A step begins; ``waited_s`` is how long the loop has waited for peers so far."""
+        """A step begins; ``waited_s`` is how long the loop has waited for others so far."""
         self._waited_s = waited_s
         self._began_s = time.perf_counter()
 

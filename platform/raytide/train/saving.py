@@ -34,7 +34,11 @@ class Saver:
         self.saved_s = time.monotonic()
 
     def save(self, state: Captured, meta: CheckpointMeta, request: str) -> None:
-        """Copy ``state`` and write it in the background; one at a time, a second one waits for the first."""
+        """Copy ``state`` and write it in the background.
+
+        Waits for the write before: copies of the state must not pile up where storage is slower than training.
+        """
+        self.wait()
         started_s = time.perf_counter()
         copy = state.cloned("cpu")
         pause_s = time.perf_counter() - started_s
@@ -59,6 +63,11 @@ class Saver:
         if self._store is None:
             raise RaytideError("there is nowhere to save to: set RunConfig.storage_path")
         return self._store.write(state, meta).path
+
+    @property
+    def writing(self) -> bool:
+        """A checkpoint is being written."""
+        return self._writing is not None and not self._writing.done()
 
     def wait(self) -> None:
         """Wait for what is being written."""
@@ -87,6 +96,7 @@ class Saves:
         self._standing = standing
         self._saver = Saver(store, send)
         self._send = send
+        self._wanted = False
         self.resume_position: Callable[[Position], Position] = lambda position: position
         self.metrics: dict[str, float] = {}
 
@@ -94,7 +104,8 @@ class Saves:
         """Save at this boundary if somebody asked for it, or if it is time."""
         at = self._standing
         every_s = at.spec.checkpoint_every_s
-        due = every_s and time.monotonic() - self._saver.saved_s > every_s
+        due = every_s and not self._saver.writing and time.monotonic() - self._saver.saved_s > every_s
+        due, self._wanted = due or self._wanted, False
         saves = at.membership.take_saves()
         if at.rank == 0:
             for request in [save.request for save in saves] or ([""] if due else []):
@@ -106,6 +117,10 @@ class Saves:
         if at.rank == 0:
             position = self.resume_position(at.engine.position)
             self._saver.save(at.carrier.capture(position), self._meta(position), request)
+
+    def at_next_boundary(self) -> None:
+        """Save when the step in flight is certain: until then the state is that of before or after it."""
+        self._wanted = True
 
     def halt(self, halt: HaltNow) -> None:
         """All ranks stand at the same boundary, and stop there; rank 0 saves first."""

@@ -45,7 +45,7 @@ class SessionSpec:
         keep_checkpoints: How many of them stay, None for all.
         checkpoint_every_s: Write one at the next boundary after this many seconds, 0 for never.
         virtual_shards: Deterministic mode: split every global batch into this many fixed shards; 0 is off.
-        trace_path: Write a line for every applied step to this file, empty for none.
+        trace_path: Write a line for every applied step to a file in this folder, empty for none.
         device: Where models and batches live.
     """
 

@@ -77,6 +77,7 @@ class Session:
         if self.spec.virtual_shards:
             engine.reducer = ShardReducer(engine)
         engine.next_switch = self._training.position_ahead
+        engine.data_wait_s = self._training.data_wait_s
         engine.on_commit = self._training.committed
         engine.on_diverged = self._diverged
         carrier.load_initial = self._load_initial
@@ -198,7 +199,9 @@ class Session:
         # Numbered by the program, so that ranks (and a repetition after a failure) mean the same report.
         number = journal.next_report() + (_BEFORE_STEP if at.step == journal.begun else 0)
         self._outbox.report(Report(at.step, at.epoch, number, self.rank, plain))
-        if checkpoint:
+        if checkpoint and self.engine.undecided:
+            self._saves.at_next_boundary()
+        elif checkpoint:
             self._saves.here()
 
     @property

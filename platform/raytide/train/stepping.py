@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from enum import Enum
 from typing import Any
@@ -53,6 +54,7 @@ class StepEngine:
 
     Attributes:
         next_switch: Tells the position of the boundary so many steps after the step in flight.
+        data_wait_s: Tells how long the loop has waited for data so far.
         on_commit: Called with the boundaries before and after a step that was applied here.
         on_diverged: Called when the ranks are at different places; does not return to a healthy loop.
         stepwise: So far every step had one call of ``optimizer.step()``, which can then commit at once.
@@ -71,6 +73,7 @@ class StepEngine:
         self.on_diverged: Callable[[], None] = lambda: None
         self.recover: Callable[[], object] = lambda: None
         self.next_switch: Callable[[Position, int], Position] = lambda position, steps: position
+        self.data_wait_s: Callable[[], float] = lambda: 0.0
         self._membership = membership
         self._registry = registry
         self._generation: Generation | None = None
@@ -84,6 +87,7 @@ class StepEngine:
         self._snapshot: BoundarySnapshot | None = None
         self._undo: list[OptimizerUndo | ModuleUndo] = []
         self._vote: Vote | None = None
+        self._vote_wait_s = 0.0
         self._extra: list[int] = []
         self._stop_voted = False
         self._calls = GuardedCalls()
@@ -111,7 +115,7 @@ class StepEngine:
         self._vote, self._extra, self._stop_voted = None, [], False
         self._optimizer_calls = 0
         self._snapshot = BoundarySnapshot(self._registry)
-        self.pace.step_begins(self.reducer.wait_s)
+        self.pace.step_begins(self._waited_s)
         seed_step(seed, self.position.step, self._membership.group.rank)
         place = fingerprint(self.position, after.cursor, self.reducer.layout())
         ballot = self._membership.ballot(place, depth, stop=self.stop_requested)
@@ -119,6 +123,11 @@ class StepEngine:
             self._vote = Vote(self._membership.group, ballot, extra)
         except CollectiveError as error:
             self.fail(error)
+
+    @property
+    def _waited_s(self) -> float:
+        """Seconds the loop has waited for peers and for data so far."""
+        return self.reducer.wait_s + self._vote_wait_s + self.data_wait_s()
 
     def set_after(self, after: Position) -> None:
         """The size of the step in flight became known."""
@@ -155,12 +164,14 @@ class StepEngine:
         """Wait for the vote of this step; returns the reduced extra numbers (empty after a failure)."""
         vote, self._vote = self._vote, None
         if vote is not None:
+            began_s = time.perf_counter()
             try:
                 outcome, self._extra = vote.wait()
             except CollectiveError as error:
                 self.fail(error)
             else:
                 self._take(outcome)
+            self._vote_wait_s += time.perf_counter() - began_s
         return [] if self._fate in (Fate.LOST, Fate.TAKEN) else self._extra
 
     def _take(self, outcome: Outcome) -> None:
@@ -185,7 +196,7 @@ class StepEngine:
             self.roll_back()
             self.reducer.drop_grads()
         elif self._fate is Fate.APPLIED:
-            self.pace.step_ends(self.reducer.wait_s)
+            self.pace.step_ends(self._waited_s)
         if self._optimizer_calls > 1:
             self.stepwise = False
         self._snapshot, self._undo = None, []
@@ -263,6 +274,11 @@ class StepEngine:
     def repeats(self) -> bool:
         """The step in flight will be done again: what the loop does until then is for nothing."""
         return self._in_step and self._fate is Fate.LOST
+
+    @property
+    def undecided(self) -> bool:
+        """The step in flight is neither applied nor lost yet."""
+        return self._in_step and self._fate is Fate.OPEN
 
     @property
     def over(self) -> bool:

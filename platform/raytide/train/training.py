@@ -221,6 +221,10 @@ class Training:
         if self._feed is not None:
             self._feed.load_state(state)
 
+    def data_wait_s(self) -> float:
+        """Seconds the loop has waited for data."""
+        return self._feed.wait_s if self._feed is not None else 0.0
+
     def position_ahead(self, position: Position, steps: int) -> Position:
         """The boundary ``steps`` steps after the one at ``position``, epochs of equal length assumed."""
         feed = self._feed

@@ -13,30 +13,39 @@ from support.cluster import SLOTS_PER_NODE, TestCluster
 from support.ray_jobs import assert_as_fixed_size, held_slots, running, wait, wait_size, wait_step
 
 
-def standby_pid(job: str, number: int) -> int:
-    """Process of a job's standby, once it is warm."""
+def standby_pids(job: str, count: int) -> set[int]:
+    """Processes of a job's standbys, claimed ones included, once there are ``count`` warm ones."""
     deadline_s = time.monotonic() + 60.0
     while time.monotonic() < deadline_s:
-        try:
-            actor = ray.get_actor(f"replica:{job}:standby{number}", namespace=NAMESPACE)
-            return int(ray.get(actor.warm.remote(), timeout=60.0))
-        except ValueError:
-            time.sleep(0.1)
-    raise AssertionError(f"job {job} has no standby {number}")
+        actors = ray.util.list_named_actors(all_namespaces=True)
+        names = [a["name"] for a in actors if a["name"].startswith(f"replica:{job}:standby")]
+        if len(names) == count:
+            warm = [ray.get_actor(name, namespace=NAMESPACE).warm.remote() for name in names]
+            return set(ray.get(warm, timeout=60.0))
+        time.sleep(0.1)
+    raise AssertionError(f"job {job} has no {count} standbys")
 
 
 def test_a_standby_is_claimed_by_growth_and_replaced(cluster: TestCluster, tmp_path: Path) -> None:
     """Growth starts no process: the newcomer is the standby, and the next standby comes up behind it."""
     with running(tmp_path, scaling={"standbys": 1}) as job:
         wait_step(job, 1)
-        first = standby_pid(job.name, 1)
+        first = standby_pids(job.name, 1)
         job.scale_out(1)
-        assert first in {member.pid for member in job.view().members}
-        second = standby_pid(job.name, 2)
-        assert second != first
+        assert first < {member.pid for member in job.view().members}
+        assert first < standby_pids(job.name, 2), "another one comes up behind it"
         assert len(held_slots(job.name)) == 3
         assert_as_fixed_size(tmp_path, job)
         assert held_slots(job.name) == [], "a standby outlived its job"
+
+
+def test_suspension_gives_back_the_slots_of_standbys_too(cluster: TestCluster, tmp_path: Path) -> None:
+    """A suspended job holds nothing at all."""
+    with running(tmp_path, scaling={"standbys": 2}) as job:
+        wait_step(job, 1)
+        standby_pids(job.name, 2)
+        job.suspend()
+        wait(job, lambda _: held_slots(job.name) == [], "no slots")
 
 
 def test_a_standby_leaves_the_last_slot_to_growth(cluster: TestCluster, tmp_path: Path) -> None:
@@ -44,7 +53,7 @@ def test_a_standby_leaves_the_last_slot_to_growth(cluster: TestCluster, tmp_path
     slot = {"CPU": SLOTS_PER_NODE / 2}
     with running(tmp_path, workers=(1, 4), start=2, scaling={"standbys": 2, "resources_per_worker": slot}) as job:
         wait_size(job, 2)
-        standby_pid(job.name, 2)
+        standby_pids(job.name, 2)
         wait(job, lambda _: not any(view.free for view in cluster_view(slot)), "standbys on all other slots")
         assert job.scale_out(2).world_size == 4
         job.stop()

@@ -153,16 +153,16 @@ class LeaseTable:
         return replace(self, started=self.started + new, active=tuple(after.values()))
 
     def encode(self, update: LeaseUpdate, world_size: int) -> list[int]:
-        """Return an update as numbers to be summed over all ranks together with the gradients.
+        """Return an update as numbers to be combined over all ranks with MAX, beside the vote.
 
-        Two per rank, the count and 1 if done; exact in float32 up to 16 million samples per step.
+        Two per rank, the count and 1 if done; zero in the places of other ranks.
         """
         numbers = [0] * (2 * world_size)
         numbers[2 * update.rank : 2 * update.rank + 2] = update.count, int(update.done)
         return numbers
 
     def decode(self, numbers: Sequence[float], world_size: int) -> tuple[LeaseUpdate, ...]:
-        """Return the updates of all ranks from the sum of their :meth:`encode`."""
+        """Return the updates of all ranks from the maximum of their :meth:`encode`."""
         updates = []
         for rank, lease in enumerate(self.assignment(world_size)):
             count, done = int(numbers[2 * rank]), bool(numbers[2 * rank + 1])

@@ -81,7 +81,9 @@ class _Inbox:
 
     def _wait(self) -> None:
         # A copy of the parent's socket in some forked process would hide its end, hence the id.
-        while not select.select([self._sock], [], [], _WATCH_S)[0]:
+        poll = select.poll()  # not select(), whose descriptors end at 1023
+        poll.register(self._sock, select.POLLIN)
+        while not poll.poll(_WATCH_S * 1000):
             if os.getppid() != self._parent:
                 os._exit(1)
 
