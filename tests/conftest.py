@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-TIERS = frozenset({"unit", "property", "contract", "integration", "fault", "gpu"})
+TIERS = frozenset({"unit", "property", "contract", "replay", "integration", "fault", "gpu"})
 HERE = Path(__file__).parent
 
 

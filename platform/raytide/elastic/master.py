@@ -246,6 +246,8 @@ class Master:
         self._ticked_s = now
         if stalled_s > 1.0:  # it was this process that slept: nobody else is to blame
             s.replicas = {r: replace(v, heard_s=v.heard_s + stalled_s) for r, v in s.replicas.items()}
+            if s.fencing is not None:
+                s.fencing = replace(s.fencing, started_s=s.fencing.started_s + stalled_s)
         for replica, silent_s in silent_replicas(s, now):
             if replica in s.replicas:
                 self.recovery.died(now, replica, f"silent for {silent_s:.1f} s")

@@ -133,6 +133,36 @@ def test_a_users_exception_may_be_answered_by_a_restart(tmp_path: Path) -> None:
     assert fired
 
 
+def reporting_within_the_step(config: dict[str, Any]) -> None:
+    """Two optimizers keep a step open until the next batch; a checkpoint is asked for in between."""
+    api = config["api"]
+    model = mlp()
+    first = torch.optim.SGD(model[0].parameters(), lr=0.1, momentum=0.9)
+    second = torch.optim.SGD(model[2].parameters(), lr=0.1, momentum=0.9)
+    model, first, second = api.prepare(model, first, second)
+    for epoch in api.epochs(2):
+        for number, (x, y) in enumerate(api.batches(DATA, global_batch_size=BATCH, shuffle=True, seed=1)):
+            ((model(x) - y) ** 2).mean().backward()
+            first.step()
+            second.step()
+            first.zero_grad()
+            second.zero_grad()
+            api.report({"epoch": epoch}, checkpoint=number == 2)
+    config["run"].keep(api.get_context().get_world_rank(), model)
+
+
+def test_a_checkpoint_asked_for_within_a_step_takes_nothing_back(tmp_path: Path) -> None:
+    """It undid the update of rank 0, and of rank 0 only; it is written at the next boundary instead."""
+    expected = plain(reporting_within_the_step)
+    storage = str(tmp_path)
+    equal(Elastic(reporting_within_the_step, 2, storage=storage).finish(), expected)
+    store = CheckpointStore(storage)
+    assert [c.meta.position.step for c in store.list()] == [3, 8]
+    resumed = Elastic(reporting_within_the_step, 3, storage=storage)
+    resumed.job.start(checkpoint=store.list()[0].path)
+    equal(resumed.finish(), expected)
+
+
 def other_model(config: dict[str, Any]) -> None:
     api = config["api"]
     model = torch.nn.Sequential(torch.nn.Linear(6, 9), torch.nn.Tanh(), torch.nn.Linear(9, 1)).double()

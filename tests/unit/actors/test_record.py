@@ -33,6 +33,20 @@ def test_events_are_numbered() -> None:
     assert [(e.number, e.kind) for e in record.events] == [(0, "a"), (1, "b")]
 
 
+def test_events_keep_their_numbers_over_a_restart(tmp_path: Path) -> None:
+    """Who has heard 250 events asks for the 250th of a master that remembers the last 200 only."""
+    record = Record()
+    for i in range(250):
+        record.note("a", f"event {i}", {})
+    JournalFile(str(tmp_path), "run1").save(JobState("job", Bounds(1, 1)), {}, record)
+    found = JournalFile(str(tmp_path), "run1").load()
+    assert found is not None
+    remembered = found[2]
+    remembered.note("b", "after", {})
+    assert [(e.number, e.text) for e in remembered.since(249)] == [(249, "event 249"), (250, "after")]
+    assert len(remembered.since(0)) == 201
+
+
 def test_journal_survives_as_a_whole(tmp_path: Path) -> None:
     state = JobState("job", Bounds(1, 4))
     state.replicas["r0"] = ReplicaRecord(Slot("node", 0), 1.0, 2.0)

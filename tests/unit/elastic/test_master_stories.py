@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from elastic_sim.desk import MEMBER, NEWCOMER, Desk, slot
 from raytide.elastic.effects import NeedSlots, StartReplica, StopReplica
+from raytide.elastic.master import Tick
 from raytide.elastic.messages import (
     Checkpoint,
     Committed,
@@ -28,7 +29,7 @@ from raytide.elastic.messages import (
     Stop,
     Suspend,
 )
-from raytide.elastic.model import Position, Transfer
+from raytide.elastic.model import Cost, Position, Transfer
 from raytide.elastic.state import Phase
 
 GROW = Resize("grow", add=(slot(7),))
@@ -346,3 +347,46 @@ def test_members_outside_the_recovered_generation_are_demoted_and_released():
     assert [type(m) for m in desk.told("r1")] == [Demote]
     desk.adopted()
     assert [type(m) for m in desk.told("r1")] == [Release]
+
+
+# --- found in a review ---------------------------------------------------------------------------
+
+
+def test_a_replica_that_beats_but_does_not_answer_a_fence_is_given_up():
+    """One was stuck inside a kernel with a living heart: the job stayed fenced for ever."""
+    desk = Desk(replicas=3).running().dies("r2")
+    number = desk.master.state.fencing.number
+    desk.says("r0", replace(MEMBER, active=1, applied=10, broken=True, fence=number))
+    began_s = desk.now
+    while desk.phase is Phase.FENCING and desk.now < began_s + 100.0:
+        desk.everybody(Heartbeat(1, Position(5), "step 5"), "r0", "r1").event(Tick())
+        desk.now -= 2.0  # the three of them within one second
+    assert 55.0 < desk.now - began_s < 65.0
+    assert desk.active.members == ("r0",)
+    assert "r1" not in desk.master.state.replicas
+
+
+def test_a_checkpoint_of_a_leaver_is_remembered():
+    """Rank 0 left while its checkpoint was written: the checkpoint was complete, and forgotten."""
+    desk = switching().event(Resize("shrink", remove=("r0",)))
+    desk.committed().says("r1", Ready())
+    desk = desk if "r0" not in desk.master.state.replicas else desk.committed(11)
+    assert "r0" not in desk.master.state.replicas
+    desk.says("r0", Saved("", "store/step-9", Position(9), Cost()))
+    assert desk.master.state.last_checkpoint == "store/step-9"
+
+
+def test_a_divergence_of_an_older_generation_is_no_news():
+    """Said while the fence was on its way: it failed the job a second into the next generation."""
+    desk = Desk(replicas=3).running().dies("r2").answer_fence().adopted()
+    desk.says("r0", Diverged(1, Position(5), "validation"))
+    for _ in range(20):
+        desk.everybody(Heartbeat(desk.active.number, Position(10), "step 10"), "r0", "r1").event(Tick())
+    assert desk.phase is Phase.RUNNING
+
+
+def test_the_loss_of_a_newcomer_is_no_fault_of_the_generation():
+    """The next planned growth, an hour later, was reported as a recovery of an hour."""
+    desk = Desk().running().event(GROW).dies("r2")
+    assert desk.phase is Phase.RUNNING
+    assert not desk.master.state.fault_s

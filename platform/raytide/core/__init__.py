@@ -1,0 +1,39 @@
+"""The control core: a pure state machine that decides which job has which slots."""
+
+from raytide.core.cluster import Cluster, PlacementError
+from raytide.core.controller import Controller, ControllerConfig
+from raytide.core.job import Job
+from raytide.core.lifecycle import IllegalTransition, JobState
+from raytide.core.model import NOTHING, NOWHERE, JobSpec, Node, Placement, Role, Shape, replicas, rigid
+from raytide.core.policy import NO_CHANGE, Decision, EventDriven, Placer, Policy, PolicyError, Rounds
+from raytide.core.tenants import Tenant, TenantTree
+from raytide.core.view import View
+
+__all__ = [
+    "NOTHING",
+    "NOWHERE",
+    "NO_CHANGE",
+    "Cluster",
+    "Controller",
+    "ControllerConfig",
+    "Decision",
+    "EventDriven",
+    "IllegalTransition",
+    "Job",
+    "JobSpec",
+    "JobState",
+    "Node",
+    "Placement",
+    "PlacementError",
+    "Placer",
+    "Policy",
+    "PolicyError",
+    "Role",
+    "Rounds",
+    "Shape",
+    "Tenant",
+    "TenantTree",
+    "View",
+    "replicas",
+    "rigid",
+]

@@ -1,0 +1,199 @@
+"""Who holds which slots: the one place where GPUs are counted, with trials that can be taken back.
+
+Nodes are indexed by how many free slots they have, so that a placer finds the fullest or the emptiest node without
+walking through all of them.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from raytide.core.model import NOWHERE, JobId, Node, NodeId, Placement
+from raytide.errors import RaytideError
+
+
+class PlacementError(RaytideError):
+    """A placement was refused: it names a node that is not there, or slots that are not free."""
+
+
+@dataclass(slots=True)
+class _Seat:
+    """A node and what is free on it; ``order`` breaks ties in the order in which nodes joined."""
+
+    node: Node
+    order: int
+    free: int
+    open: bool = True
+
+
+class Cluster:
+    """Nodes, and the jobs' placements on them.
+
+    Between :meth:`checkpoint` and :meth:`rollback` or :meth:`commit`, changes are a trial.
+    """
+
+    def __init__(self, nodes: Iterable[Node] = ()) -> None:
+        self._seats: dict[NodeId, _Seat] = {}
+        self._held: dict[JobId, Placement] = {}
+        self._by_free: dict[int, list[tuple[int, NodeId]]] = {}
+        self._joined = 0
+        self._trials: list[list[tuple[JobId, Placement]]] = []
+        self.total = 0
+        self.free = 0
+        for node in nodes:
+            self.add_node(node)
+
+    # --- nodes -------------------------------------------------------------------------------
+
+    @property
+    def nodes(self) -> Iterator[Node]:
+        """All nodes that are there, in the order in which they joined."""
+        return (seat.node for seat in self._seats.values())
+
+    def add_node(self, node: Node) -> None:
+        """A node joined."""
+        if node.node in self._seats:
+            raise PlacementError(f"node {node.node} is there already")
+        seat = _Seat(node, self._joined, node.gpus)
+        self._joined += 1
+        self._seats[node.node] = seat
+        self.total += node.gpus
+        self._list(seat)
+
+    def close_node(self, node: NodeId) -> None:
+        """Place nothing new on a node that will go."""
+        seat = self._seats[node]
+        if seat.open:
+            self._unlist(seat)
+            seat.open = False
+
+    def remove_node(self, node: NodeId) -> tuple[JobId, ...]:
+        """A node is gone; returns the jobs that had slots on it, which lose all they had there."""
+        assert not self._trials, "nodes do not go during a trial"
+        seat = self._seats[node]
+        hit = tuple(job for job, placement in self._held.items() if node in placement.nodes)
+        for job in hit:
+            left = tuple((name, count) for name, count in self._held[job].gpus if name != node)
+            self._move(job, Placement(left))
+        if seat.open:
+            self._unlist(seat)
+        del self._seats[node]
+        self.total -= seat.node.gpus
+        return hit
+
+    def node(self, node: NodeId) -> Node:
+        """The node of this id.
+
+        Raises:
+            PlacementError: There is none.
+        """
+        return self._seat(node).node
+
+    def free_on(self, node: NodeId) -> int:
+        """Slots on it that can be given out."""
+        seat = self._seat(node)
+        return seat.free if seat.open else 0
+
+    def nodes_with(self, free: int) -> list[tuple[int, NodeId]]:
+        """Nodes with exactly this many free slots, as ``(order, node)`` in the order in which they joined."""
+        return self._by_free.get(free, [])
+
+    def free_counts(self) -> list[int]:
+        """The numbers of free slots for which there are nodes, ascending; 0 left out."""
+        return sorted(count for count, nodes in self._by_free.items() if count and nodes)
+
+    # --- placements --------------------------------------------------------------------------
+
+    @property
+    def held(self) -> Mapping[JobId, Placement]:
+        """Placements by job."""
+        return self._held
+
+    def placement(self, job: JobId) -> Placement:
+        """Where a job is."""
+        return self._held.get(job, NOWHERE)
+
+    def assign(self, job: JobId, placement: Placement) -> None:
+        """Give a job this placement instead of the one it has; :data:`NOWHERE` frees it.
+
+        Raises:
+            PlacementError: A node is not there, or has not enough free slots. Nothing is changed then.
+        """
+        before = self._held.get(job, NOWHERE)
+        mine = dict(before.gpus)
+        for node, count in placement.gpus:
+            seat = self._seat(node)
+            more = count - mine.get(node, 0)
+            if count < 1 or more > (seat.free if seat.open else 0):
+                raise PlacementError(
+                    f"job {job}: {more} more slots of node {node}, where {self.free_on(node)} are free"
+                )
+        self._move(job, placement)
+        if self._trials:
+            self._trials[-1].append((job, before))
+
+    def _move(self, job: JobId, placement: Placement) -> None:
+        for node, count in self._held.pop(job, NOWHERE).gpus:
+            self._change(node, count)
+        for node, count in placement.gpus:
+            self._change(node, -count)
+        if placement:
+            self._held[job] = placement
+
+    def _change(self, node: NodeId, freed: int) -> None:
+        seat = self._seats[node]
+        if seat.open:
+            self._unlist(seat)
+            seat.free += freed
+            self._list(seat)
+        else:
+            seat.free += freed
+
+    def _list(self, seat: _Seat) -> None:
+        insort(self._by_free.setdefault(seat.free, []), (seat.order, seat.node.node))
+        self.free += seat.free
+
+    def _unlist(self, seat: _Seat) -> None:
+        self._by_free[seat.free].remove((seat.order, seat.node.node))
+        self.free -= seat.free
+
+    def _seat(self, node: NodeId) -> _Seat:
+        try:
+            return self._seats[node]
+        except KeyError:
+            raise PlacementError(f"there is no node {node}") from None
+
+    # --- trials ------------------------------------------------------------------------------
+
+    def checkpoint(self) -> None:
+        """Begin a trial; trials nest."""
+        self._trials.append([])
+
+    def rollback(self) -> None:
+        """Take back everything since the last checkpoint."""
+        for job, placement in reversed(self._trials.pop()):
+            self._move(job, placement)
+
+    def commit(self) -> None:
+        """Keep everything since the last checkpoint; an enclosing trial can still take it back."""
+        kept = self._trials.pop()
+        if self._trials:
+            self._trials[-1].extend(kept)
+
+    # --- invariants --------------------------------------------------------------------------
+
+    def validate(self) -> None:
+        """Free plus held is the total, on every node and in all."""
+        held = dict.fromkeys(self._seats, 0)
+        for placement in self._held.values():
+            for node, count in placement.gpus:
+                held[node] += count
+        for name, seat in self._seats.items():
+            assert seat.free >= 0, f"node {name} has {seat.free} free slots"
+            assert seat.free + held[name] == seat.node.gpus, f"node {name}: {seat.free} free and {held[name]} held"
+            listed = (seat.order, name) in self._by_free.get(seat.free, [])
+            assert listed == seat.open, f"node {name} is listed wrongly"
+        assert self.free == sum(seat.free for seat in self._seats.values() if seat.open)
+        assert self.total == sum(seat.node.gpus for seat in self._seats.values())

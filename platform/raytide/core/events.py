@@ -1,0 +1,141 @@
+"""What happens: the controller's input. All events of one instant are applied before one decision."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from raytide.core.model import JobId, JobSpec, Node, NodeId, Shape
+from raytide.core.tenants import TenantTree
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """A tenant handed in a job."""
+
+    spec: JobSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A started or resumed job trains."""
+
+    job: JobId
+
+
+@dataclass(frozen=True, slots=True)
+class Resized:
+    """A resize or migration is done; what it gave back is free."""
+
+    job: JobId
+
+
+@dataclass(frozen=True, slots=True)
+class ResizeFailed:
+    """A resize was given up: the job trains on, in the shape it had."""
+
+    job: JobId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Suspended:
+    """A suspended job has saved; its slots are free."""
+
+    job: JobId
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A job ended by itself; its slots are free."""
+
+    job: JobId
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """A job that was told to stop is gone; its slots are free."""
+
+    job: JobId
+
+
+@dataclass(frozen=True, slots=True)
+class Crashed:
+    """A job lost all its processes through no fault of its own; it queues again."""
+
+    job: JobId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CancelRequested:
+    """The owner does not want the job any more."""
+
+    job: JobId
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A job reported its speed.
+
+    Attributes:
+        shape: The shape it had.
+        samples_per_s: Throughput of the whole job.
+    """
+
+    job: JobId
+    shape: Shape
+    samples_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class NodeJoined:
+    """A node is there."""
+
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDraining:
+    """A node will go: nothing new is placed there, and what is there has to move."""
+
+    node: NodeId
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLost:
+    """A node is gone, with everything on it."""
+
+    node: NodeId
+
+
+@dataclass(frozen=True, slots=True)
+class TenantsChanged:
+    """The platform team changed quotas."""
+
+    tenants: TenantTree
+
+
+@dataclass(frozen=True, slots=True)
+class Timer:
+    """The instant came that a :class:`~raytide.core.commands.Wake` asked for."""
+
+
+Event: TypeAlias = (
+    Submitted
+    | Started
+    | Resized
+    | ResizeFailed
+    | Suspended
+    | Finished
+    | Stopped
+    | Crashed
+    | CancelRequested
+    | Measured
+    | NodeJoined
+    | NodeDraining
+    | NodeLost
+    | TenantsChanged
+    | Timer
+)

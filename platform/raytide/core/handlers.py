@@ -1,0 +1,219 @@
+"""What each event does to the jobs, before the policy is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from raytide.core import events
+from raytide.core.admission import why_impossible
+from raytide.core.commands import Command, Refuse, Scale, Stop, Suspend
+from raytide.core.events import Event
+from raytide.core.job import Job
+from raytide.core.lifecycle import JobState
+from raytide.core.model import Placement, Shape
+from raytide.core.policy import Placer
+from raytide.core.table import JobTable
+
+_CAN_BE_TOLD_TO_STOP = frozenset({JobState.STARTING, JobState.RUNNING, JobState.RESIZING})
+
+
+class Handlers:
+    """Applies events to the table of jobs.
+
+    Attributes:
+        dirty: Something happened that a policy may want to act on.
+        arrived: Jobs that were submitted since the last decision.
+        ended: Jobs that ended since the last decision.
+    """
+
+    def __init__(self, table: JobTable, placer: Placer, instant: bool, most_gpus: int | None) -> None:
+        self._table = table
+        self._placer = placer
+        self._instant = instant
+        self._most_gpus = most_gpus
+        self.dirty = False
+        self.arrived: list[Job] = []
+        self.ended: list[Job] = []
+        self._by_type: dict[type, Callable[[float, Any, list[Command]], None]] = {
+            events.Submitted: self._submitted,
+            events.Started: self._started,
+            events.Resized: self._resized,
+            events.ResizeFailed: self._resize_failed,
+            events.Suspended: self._suspended,
+            events.Finished: self._finished,
+            events.Stopped: self._stopped,
+            events.Crashed: self._crashed,
+            events.CancelRequested: self._cancelled,
+            events.Measured: self._measured,
+            events.NodeJoined: self._node_joined,
+            events.NodeDraining: self._node_draining,
+            events.NodeLost: self._node_lost,
+            events.TenantsChanged: self._tenants_changed,
+            events.Timer: self._timer,
+        }
+
+    def apply(self, now: float, event: Event, commands: list[Command]) -> None:
+        """Apply one event; commands that need no policy are appended."""
+        self._by_type[type(event)](now, event, commands)
+
+    def decided(self) -> None:
+        """The policy has seen everything up to now."""
+        self.dirty = False
+        self.arrived.clear()
+        self.ended.clear()
+
+    # --- commands carried out on the table ---------------------------------------------------
+
+    def start(self, now: float, job: Job, shape: Shape, placement: Placement) -> None:
+        """A start was decided."""
+        self._table.start(now, job, shape, placement)
+        if self._instant:
+            self._table.settle(now, job, f"runs with {shape}")
+
+    def resize(self, now: float, job: Job, shape: Shape, placement: Placement) -> None:
+        """A resize was decided."""
+        self._table.resize(now, job, shape, placement)
+        if self._instant:
+            self._table.settle(now, job, f"runs with {shape}")
+
+    def suspend(self, now: float, job: Job, reason: str) -> None:
+        """A suspension was decided; slots stay held while the job saves."""
+        job.become(now, JobState.SUSPENDING, reason)
+        if self._instant:
+            self._table.release(now, job, JobState.SUSPENDED, reason)
+
+    def refuse(self, now: float, job: Job, reason: str, commands: list[Command]) -> None:
+        """The job will not run."""
+        self._end(now, job, JobState.REFUSED, reason)
+        commands.append(Refuse(job.job, reason))
+
+    def _end(self, now: float, job: Job, state: JobState, reason: str) -> None:
+        self._table.release(now, job, state, reason)
+        self.ended.append(job)
+        self.dirty = True
+
+    # --- jobs --------------------------------------------------------------------------------
+
+    def _submitted(self, now: float, event: events.Submitted, commands: list[Command]) -> None:
+        most = self._table.cluster.total if self._most_gpus is None else self._most_gpus
+        why = why_impossible(event.spec, self._table, most)
+        job = self._table.submit(event.spec)
+        self.arrived.append(job)
+        self.dirty = True
+        if why:
+            self.refuse(now, job, why, commands)
+
+    def _started(self, now: float, event: events.Started, commands: list[Command]) -> None:
+        job = self._table[event.job]
+        if job.state is JobState.STARTING:
+            self._table.settle(now, job, f"runs with {job.shape}")
+            self.dirty = True
+
+    def _resized(self, now: float, event: events.Resized, commands: list[Command]) -> None:
+        job = self._table[event.job]
+        if job.state is JobState.RESIZING:
+            self._table.settle(now, job, f"runs with {job.shape}")
+            self.dirty = True
+
+    def _resize_failed(self, now: float, event: events.ResizeFailed, commands: list[Command]) -> None:
+        job = self._table[event.job]
+        if job.state is JobState.RESIZING:
+            self._table.give_up_resize(now, job, f"resize given up: {event.reason}")
+            self.dirty = True
+
+    def _suspended(self, now: float, event: events.Suspended, commands: list[Command]) -> None:
+        job = self._table[event.job]
+        if job.state is JobState.SUSPENDING:
+            self._table.release(now, job, JobState.SUSPENDED, job.reason)
+            self.dirty = True
+
+    def _finished(self, now: float, event: events.Finished, commands: list[Command]) -> None:
+        job = self._table[event.job]
+        if job.holding:
+            state = JobState.FAILED if event.error else JobState.SUCCEEDED
+            self._end(now, job, state, event.error or "done")
+
+    def _stopped(self, now: float, event: events.Stopped, commands: list[Command]) -> None:
+        job = self._table[event.job]
+        if job.state is JobState.STOPPING:
+            self._end(now, job, JobState.CANCELLED, job.reason)
+
+    def _crashed(self, now: float, event: events.Crashed, commands: list[Command]) -> None:
+        job = self._table[event.job]
+        if job.state is JobState.STOPPING:
+            self._end(now, job, JobState.CANCELLED, job.reason)
+        elif job.holding:
+            self._table.release(now, job, JobState.PENDING, f"queued again: {event.reason}")
+            self.dirty = True
+
+    def _cancelled(self, now: float, event: events.CancelRequested, commands: list[Command]) -> None:
+        job = self._table[event.job]
+        reason = "cancelled by its owner"
+        if job.waiting:
+            self._end(now, job, JobState.CANCELLED, reason)
+        elif job.state in _CAN_BE_TOLD_TO_STOP:
+            job.become(now, JobState.STOPPING, reason)
+            commands.append(Stop(job.job, reason))
+            if self._instant:
+                self._end(now, job, JobState.CANCELLED, reason)
+
+    def _measured(self, now: float, event: events.Measured, commands: list[Command]) -> None:
+        job = self._table[event.job]
+        if not job.ended:
+            job.measured[event.shape] = event.samples_per_s
+
+    # --- nodes and tenants -------------------------------------------------------------------
+
+    def _node_joined(self, now: float, event: events.NodeJoined, commands: list[Command]) -> None:
+        self._table.cluster.add_node(event.node)
+        self.dirty = True
+
+    def _node_draining(self, now: float, event: events.NodeDraining, commands: list[Command]) -> None:
+        """Move what can be moved at once; the rest stays until there is room or the node goes."""
+        cluster = self._table.cluster
+        cluster.close_node(event.node)
+        self.dirty = True
+        for job in [j for j in self._table.holding.values() if event.node in cluster.placement(j.job).nodes]:
+            if job.state is not JobState.RUNNING:
+                continue
+            placement = self._placer.place(cluster, job, job.shape)
+            if placement is not None and event.node not in placement.nodes:
+                self.resize(now, job, job.shape, placement)
+                commands.append(Scale(job.job, job.shape, placement))
+
+    def _node_lost(self, now: float, event: events.NodeLost, commands: list[Command]) -> None:
+        """Jobs go on with what is left of them, if that is enough, and queue again otherwise."""
+        self.dirty = True
+        for name in self._table.cluster.remove_node(event.node):
+            job = self._table[name]
+            left = self._left_of(job)
+            if job.state is JobState.RUNNING and left:
+                self._table.lose(now, job, left)
+                commands.append(Scale(name, left, self._table.cluster.placement(name)))
+            elif job.state in (JobState.STOPPING, JobState.SUSPENDING) and self._table.cluster.placement(name):
+                self._table.forget_change(job)  # what is left of it answers when it is gone
+            elif job.state is JobState.STOPPING:
+                self._end(now, job, JobState.CANCELLED, job.reason)
+            else:
+                reason = f"queued again: lost node {event.node}"
+                commands.append(Suspend(name, reason))
+                self._table.release(now, job, JobState.PENDING, reason)
+
+    def _left_of(self, job: Job) -> Shape:
+        """The shape of the slots that a job kept; empty if it cannot run with them."""
+        kept = self._table.cluster.placement(job.job)
+        first, *others = job.spec.roles
+        if others or not first.gpus:
+            return Shape()
+        count = sum(gpus // first.gpus for _, gpus in kept.gpus)
+        shape = Shape(((first.name, count),)) if count else Shape()
+        whole = job.spec.gpus(shape) == kept.total
+        return shape if whole and job.spec.admits(shape) else Shape()
+
+    def _tenants_changed(self, now: float, event: events.TenantsChanged, commands: list[Command]) -> None:
+        self._table.change_tenants(event.tenants)
+        self.dirty = True
+
+    def _timer(self, now: float, event: events.Timer, commands: list[Command]) -> None:
+        """Time itself is enough."""

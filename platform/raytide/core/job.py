@@ -1,0 +1,126 @@
+"""The controller's record of one job: its state, what it holds, what it has had, and its story."""
+
+from __future__ import annotations
+
+from raytide.core.lifecycle import ENDED, HOLDING, WAITING, JobState, check_transition
+from raytide.core.model import NOTHING, JobSpec, Shape
+
+STORY_LINES = 64
+
+
+class Job:
+    """One job, as the controller knows it. Policies read it; only the controller changes it.
+
+    Attributes:
+        spec: What was submitted.
+        state: Where it is in its life.
+        shape: What it holds, or is becoming.
+        gpus: GPUs of that shape.
+        requested: The shape that was asked for.
+        requested_gpus: GPUs of that one.
+        first_start_s: When it was first given slots; None before.
+        queued_s: Since when it waits; of use while it waits.
+        resizes: How often its shape was changed while it ran.
+        suspensions: How often it was preempted.
+        measured: Samples per second at each shape it has run with.
+    """
+
+    __slots__ = (
+        "_attained_gpu_s",
+        "_changed_s",
+        "_run_s",
+        "_story",
+        "ended_s",
+        "first_start_s",
+        "gpus",
+        "measured",
+        "order",
+        "queued_s",
+        "reason",
+        "requested",
+        "requested_gpus",
+        "resizes",
+        "shape",
+        "spec",
+        "state",
+        "suspensions",
+    )
+
+    def __init__(self, spec: JobSpec, order: int) -> None:
+        self.spec = spec
+        self.order = order
+        self.state = JobState.PENDING
+        self.shape: Shape = NOTHING
+        self.gpus = 0
+        self.requested = spec.requested_shape
+        self.requested_gpus = spec.gpus(self.requested)
+        self.first_start_s: float | None = None
+        self.ended_s: float | None = None
+        self.queued_s = spec.submitted_s
+        self.reason = ""
+        self.resizes = 0
+        self.suspensions = 0
+        self.measured: dict[Shape, float] = {}
+        self._attained_gpu_s = 0.0
+        self._run_s = 0.0
+        self._changed_s = spec.submitted_s
+        self._story: list[tuple[float, JobState, str]] = [(spec.submitted_s, JobState.PENDING, "submitted")]
+
+    @property
+    def job(self) -> str:
+        """Its id."""
+        return self.spec.job
+
+    @property
+    def waiting(self) -> bool:
+        """It holds nothing and wants to run."""
+        return self.state in WAITING
+
+    @property
+    def holding(self) -> bool:
+        """It holds slots."""
+        return self.state in HOLDING
+
+    @property
+    def ended(self) -> bool:
+        """It is over."""
+        return self.state in ENDED
+
+    def attained_gpu_s(self, now: float) -> float:
+        """GPU seconds it has held up to now, whether it made progress in them or not."""
+        return self._attained_gpu_s + self.gpus * (now - self._changed_s)
+
+    def run_s(self, now: float) -> float:
+        """Seconds in which it held anything."""
+        return self._run_s + ((now - self._changed_s) if self.gpus else 0.0)
+
+    def story(self) -> tuple[str, ...]:
+        """What happened to it, a line each, the latest last."""
+        return tuple(f"{at:.1f} s: {state}: {why}" for at, state, why in self._story)
+
+    # --- changes, for the controller ---------------------------------------------------------
+
+    def become(self, now: float, state: JobState, why: str) -> None:
+        """Change its state.
+
+        Raises:
+            IllegalTransition: The table of transitions has no such edge.
+        """
+        check_transition(self.job, self.state, state, self.story)
+        self.state = state
+        self.reason = why
+        if len(self._story) == STORY_LINES:
+            del self._story[1]
+        self._story.append((now, state, why))
+
+    def hold(self, now: float, shape: Shape) -> None:
+        """Hold this shape from now on."""
+        self._attained_gpu_s = self.attained_gpu_s(now)
+        self._run_s = self.run_s(now)
+        self._changed_s = now
+        if self.gpus and not shape:
+            self.queued_s = now
+        self.shape = shape
+        self.gpus = self.spec.gpus(shape)
+        if self.first_start_s is None and shape:
+            self.first_start_s = now

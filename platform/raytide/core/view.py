@@ -1,0 +1,61 @@
+"""What a policy sees: the jobs and the cluster at one instant, to be read only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from raytide.core.cluster import Cluster
+from raytide.core.job import Job
+from raytide.core.model import JobId, Shape
+from raytide.core.table import JobTable
+from raytide.core.tenants import TenantTree
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One instant.
+
+    Attributes:
+        now: Seconds on the controller's clock.
+        jobs: Every job that has not ended, by id, in the order of submission.
+        waiting: Those that hold nothing; see :meth:`queue` for their order.
+        holding: Those that hold slots, in the order in which they were given them.
+        arrived: Jobs that were submitted since the last decision, in order.
+        ended: Jobs that ended since the last decision, in order.
+        cluster: Nodes and placements; for trials, between checkpoint and rollback.
+        tenants: Quotas.
+        usage: GPUs held by each tenant and all below it.
+    """
+
+    now: float
+    jobs: Mapping[JobId, Job]
+    waiting: Mapping[JobId, Job]
+    holding: Mapping[JobId, Job]
+    arrived: tuple[Job, ...]
+    ended: tuple[Job, ...]
+    cluster: Cluster
+    tenants: TenantTree
+    usage: Mapping[str, int]
+    _table: JobTable
+
+    def queue(self) -> Sequence[Job]:
+        """Waiting jobs in the order of submission."""
+        return self._table.queue()
+
+    def over_limit(self, job: Job, shape: Shape) -> str:
+        """The tenant whose limit the job would break with this shape, in words; empty if none."""
+        return self._table.over_limit(job, shape)
+
+    def __iter__(self) -> Iterator[Job]:
+        return iter(self.jobs.values())
+
+    @property
+    def total_gpus(self) -> int:
+        """GPUs of the cluster."""
+        return self.cluster.total
+
+    @property
+    def free_gpus(self) -> int:
+        """GPUs that can be given out now."""
+        return self.cluster.free

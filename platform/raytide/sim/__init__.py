@@ -1,0 +1,1 @@
+"""The trace-driven simulator, and the traces it is driven by: neither Ray nor torch."""

@@ -1,0 +1,182 @@
+"""Discrete events around the controller: arrivals, ends, costs of changes, lost nodes.
+
+The controller is the one of the live scheduler; this file plays the world. Everything of one instant is given to it
+at once: ends before arrivals, arrivals in the order of (time, place in the trace).
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from raytide.core import Controller, Job, JobSpec
+from raytide.core.commands import Command, Refuse, Scale, Start, Stop, Suspend, Wake
+from raytide.core.events import Event, Finished, Submitted, Timer
+from raytide.sim.workload import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """Seconds without progress that a change costs the job, while it holds its slots.
+
+    Attributes:
+        start_s: The first start.
+        resume_s: A start after a suspension.
+        resize_s: A change of shape or place while it runs.
+    """
+
+    start_s: float = 0.0
+    resume_s: float = 0.0
+    resize_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class SimJob:
+    """A job of a trace, and how it progresses."""
+
+    spec: JobSpec
+    workload: Workload
+
+
+@dataclass
+class Timeline:
+    """What the cluster looked like after each instant: times, GPUs held, jobs that wait."""
+
+    time_s: list[float] = field(default_factory=list)
+    held_gpus: list[int] = field(default_factory=list)
+    waiting: list[int] = field(default_factory=list)
+
+    def add(self, now: float, held: int, waiting: int) -> None:
+        self.time_s.append(now)
+        self.held_gpus.append(held)
+        self.waiting.append(waiting)
+
+
+@dataclass(frozen=True)
+class SimResult:
+    """A finished simulation.
+
+    Attributes:
+        jobs: The controller's records, in the order of submission; all have ended or can never run.
+        timeline: The cluster over time.
+        total_gpus: GPUs of the cluster at the end.
+    """
+
+    jobs: Sequence[Job]
+    timeline: Timeline
+    total_gpus: int
+
+
+class Simulation:
+    """Runs jobs through a controller, whose changes have to be instant.
+
+    Args:
+        controller: With its policy, placer and nodes.
+        jobs: The trace; in any order.
+        costs: What changes cost.
+        faults: Events at given times: nodes that join, drain or are lost.
+    """
+
+    def __init__(
+        self,
+        controller: Controller,
+        jobs: Iterable[SimJob],
+        costs: Costs | None = None,
+        faults: Iterable[tuple[float, Event]] = (),
+    ) -> None:
+        assert controller.config.instant, "the simulator accounts for costs itself"
+        self._controller = controller
+        self._arrivals = sorted(jobs, key=lambda job: job.spec.submitted_s)
+        self._costs = costs or Costs()
+        self._faults = sorted(faults, key=lambda fault: fault[0])
+        self._workloads: dict[str, Workload] = {}
+        self._ends: list[tuple[float, int, str]] = []
+        self._end_of: dict[str, tuple[float, int]] = {}
+        self._number = 0
+        self._arrived = self._faulted = 0
+        self._wake_s = math.inf
+        self.timeline = Timeline()
+
+    def run(self, on_instant: Callable[[float, int], None] | None = None) -> SimResult:
+        """Simulate to the end.
+
+        Args:
+            on_instant: Called after each instant with the time and the number of jobs that arrived, for progress
+                bars and invariants.
+        """
+        while (now := self._next_s()) < math.inf:
+            commands = self._controller.tick(now, self._events_at(now))
+            for command in commands:
+                self._carry_out(now, command)
+            table = self._controller.table
+            self.timeline.add(now, table.cluster.total - table.cluster.free, len(table.waiting))
+            if on_instant is not None:
+                on_instant(now, self._arrived)
+        jobs = list(self._controller.table.all.values())
+        return SimResult(jobs, self.timeline, self._controller.table.cluster.total)
+
+    # --- what happens ------------------------------------------------------------------------
+
+    def _next_s(self) -> float:
+        while self._ends and self._end_of.get(self._ends[0][2]) != self._ends[0][:2]:
+            heapq.heappop(self._ends)  # the job was changed meanwhile
+        times = [self._wake_s]
+        if self._ends:
+            times.append(self._ends[0][0])
+        if self._arrived < len(self._arrivals):
+            times.append(self._arrivals[self._arrived].spec.submitted_s)
+        if self._faulted < len(self._faults):
+            times.append(self._faults[self._faulted][0])
+        return min(times)
+
+    def _events_at(self, now: float) -> list[Event]:
+        happened: list[Event] = []
+        while self._ends and self._ends[0][0] <= now:
+            at_s, number, name = heapq.heappop(self._ends)
+            if self._end_of.get(name) == (at_s, number):
+                self._forget(name)
+                happened.append(Finished(name))
+        while self._faulted < len(self._faults) and self._faults[self._faulted][0] <= now:
+            happened.append(self._faults[self._faulted][1])
+            self._faulted += 1
+        while self._arrived < len(self._arrivals) and self._arrivals[self._arrived].spec.submitted_s <= now:
+            job = self._arrivals[self._arrived]
+            self._arrived += 1
+            self._workloads[job.spec.job] = job.workload
+            happened.append(Submitted(job.spec))
+        if self._wake_s <= now:
+            self._wake_s = math.inf
+            happened.append(Timer())
+        return happened
+
+    # --- what is done ------------------------------------------------------------------------
+
+    def _carry_out(self, now: float, command: Command) -> None:
+        match command:
+            case Start(job, _, placement, resume):
+                delay_s = self._costs.resume_s if resume else self._costs.start_s
+                self._workloads[job].run(now, placement, delay_s)
+                self._expect_end(job)
+            case Scale(job, _, placement):
+                self._workloads[job].run(now, placement, self._costs.resize_s)
+                self._expect_end(job)
+            case Suspend(job):
+                self._workloads[job].pause(now)
+                self._end_of.pop(job, None)
+            case Stop(job) | Refuse(job):
+                self._forget(job)
+            case Wake(at_s):
+                self._wake_s = at_s
+
+    def _expect_end(self, job: str) -> None:
+        self._number += 1
+        at_s = self._workloads[job].finish_s()
+        if at_s < math.inf:
+            self._end_of[job] = (at_s, self._number)
+            heapq.heappush(self._ends, (at_s, self._number, job))
+
+    def _forget(self, job: str) -> None:
+        self._end_of.pop(job, None)
+        self._workloads.pop(job, None)

@@ -1,0 +1,71 @@
+"""What is left to give out while a policy walks through jobs: GPUs, and room below tenants' limits."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from raytide.core import NOTHING, Decision, Job, Shape, View
+
+
+class Budget:
+    """GPUs that a policy has not given to anybody yet.
+
+    Args:
+        view: The instant.
+        gpus: How many there are to give.
+        from_nothing: Count tenants' use from zero, for policies that decide about every job anew.
+    """
+
+    def __init__(self, view: View, gpus: int, *, from_nothing: bool) -> None:
+        self.gpus = gpus
+        self._tenants = view.tenants
+        self._usage: defaultdict[str, int] = defaultdict(int, {} if from_nothing else view.usage)
+        self._limited = any(tenant.limit_gpus is not None for tenant in view.tenants)
+
+    def take(self, job: Job, shape: Shape) -> bool:
+        """Take what ``shape`` of ``job`` needs; False, and nothing taken, if it does not fit."""
+        gpus = job.spec.gpus(shape)
+        if gpus > self.gpus or (self._limited and not self._below_limits(job, gpus)):
+            return False
+        self.gpus -= gpus
+        if self._limited:
+            for tenant in self._tenants.path(job.spec.tenant):
+                self._usage[tenant] += gpus
+        return True
+
+    def _below_limits(self, job: Job, gpus: int) -> bool:
+        for tenant in self._tenants.path(job.spec.tenant):
+            limit = self._tenants[tenant].limit_gpus
+            if limit is not None and self._usage[tenant] + gpus > limit:
+                return False
+        return True
+
+
+def walk(view: View, ordered: Iterable[Job], wake_at_s: float | None = None) -> Decision:
+    """Give jobs what they requested, in this order; who does not fit is skipped, or preempted if it runs.
+
+    Jobs that may not be preempted keep what they have, whatever their place in the order.
+    """
+    budget = Budget(view, view.total_gpus, from_nothing=True)
+    shapes: dict[str, Shape] = {}
+    for job in view.holding.values():
+        if not job.spec.preemptible:
+            budget.take(job, job.shape)
+    for job in ordered:
+        if job.gpus and not job.spec.preemptible:
+            continue
+        wanted = job.requested if job.requested_gpus <= budget.gpus and budget.take(job, job.requested) else NOTHING
+        if wanted is not job.shape and wanted != job.shape:
+            shapes[job.job] = wanted
+    return Decision(shapes, wake_at_s=wake_at_s)
+
+
+def position(view: View, job: Job) -> str:
+    """Where a waiting job is in the order of submission, in words."""
+    return f"position {view.queue().index(job) + 1} of {len(view.waiting)}"
+
+
+def needs(view: View, job: Job) -> str:
+    """What a waiting job needs and what there is, in words."""
+    return f"needs {job.requested_gpus} GPUs, {view.free_gpus} of {view.total_gpus} are free"

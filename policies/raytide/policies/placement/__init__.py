@@ -1,0 +1,5 @@
+"""Placers: on which nodes a job's slots are."""
+
+from raytide.policies.placement.simple import Consolidated, Count, MostFree, Pack, Spread
+
+__all__ = ["Consolidated", "Count", "MostFree", "Pack", "Spread"]

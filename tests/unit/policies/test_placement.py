@@ -1,0 +1,67 @@
+"""Placers as tables: free slots by node, how many are wanted, which are given."""
+
+from __future__ import annotations
+
+import pytest
+
+from raytide.core import NOWHERE, Cluster, Job, Placement, replicas
+from raytide.policies.placement import Consolidated, Count, MostFree, Pack, Spread
+from support.scheduling import job, nodes
+
+
+def cluster_with_free(*free: int) -> Cluster:
+    """Nodes of 8 GPUs with so many free."""
+    cluster = Cluster(nodes(*[8] * len(free)))
+    for i, count in enumerate(free):
+        if count < 8:
+            cluster.assign(f"other{i}", Placement(((f"n{i}", 8 - count),)))
+    return cluster
+
+
+def place(placer, cluster: Cluster, count: int) -> dict[str, int] | None:
+    placement = placer.place(cluster, Job(job("new", 1, to=64), 0), replicas(count))
+    return None if placement is None else dict(placement.gpus)
+
+
+@pytest.mark.parametrize(
+    ("placer", "free", "wanted", "given"),
+    [
+        (Pack(), (8, 3, 5), 3, {"n1": 3}),
+        (Pack(), (8, 3, 5), 4, {"n2": 4}),
+        (Pack(), (8, 3, 5), 10, {"n0": 8, "n1": 2}),
+        (Pack(), (8, 8, 8), 20, {"n0": 8, "n1": 8, "n2": 4}),
+        (Pack(), (1, 1, 0), 3, None),
+        (Consolidated(), (4, 4, 6), 5, {"n2": 5}),
+        (Consolidated(), (4, 4, 0), 5, {"n0": 4, "n1": 1}),
+        (MostFree(), (4, 7, 4), 9, {"n1": 7, "n0": 2}),
+        (MostFree(), (4, 4, 4), 2, {"n0": 2}),
+        (Spread(), (4, 2, 1), 5, {"n0": 2, "n1": 2, "n2": 1}),
+        (Count(), (4, 1, 2), 3, {"n1": 1, "n2": 2}),
+        (Count(), (4, 1, 2), 8, None),
+    ],
+    ids=lambda value: getattr(value, "name", None),
+)
+def test_new_jobs(placer, free, wanted, given):
+    assert place(placer, cluster_with_free(*free), wanted) == given
+
+
+@pytest.mark.parametrize("placer", [Pack(), Spread(), Count(), MostFree(), Consolidated()], ids=lambda p: p.name)
+def test_a_growing_job_keeps_what_it_has(placer):
+    cluster = cluster_with_free(8, 8)
+    cluster.assign("new", Placement((("n1", 3),)))
+    given = place(placer, cluster, 5)
+    assert given is not None
+    assert given["n1"] >= 3
+    assert sum(given.values()) == 5
+
+
+@pytest.mark.parametrize("placer", [Pack(), Spread(), Count(), MostFree(), Consolidated()], ids=lambda p: p.name)
+def test_a_shrinking_job_leaves_the_node_where_it_has_least(placer):
+    cluster = cluster_with_free(8, 8)
+    cluster.assign("new", Placement((("n0", 2), ("n1", 5))))
+    assert place(placer, cluster, 5) == {"n1": 5}
+    assert place(placer, cluster, 4) == {"n1": 4}
+
+
+def test_nothing_needs_no_node():
+    assert Pack().place(cluster_with_free(0), Job(job("new", 1), 0), replicas(0)) == NOWHERE
