@@ -11,7 +11,7 @@ import pytest
 from raytide.core import Controller, ControllerConfig, JobSpec, Node, Role, TenantTree
 from raytide.core.commands import Command
 from raytide.core.events import Event, Finished, Submitted, Timer
-from raytide.core.policy import Placer, Policy
+from raytide.core.policy import Policy
 from raytide.policies.placement import Count
 
 TRACES = Path(__file__).parents[2].parent / "shared" / "traces"
@@ -42,13 +42,14 @@ class Stage:
     Args:
         policy: Who decides.
         gpus: Nodes of the cluster.
+        options: ``placer``, ``tenants``, ``speeds``.
     """
 
-    def __init__(
-        self, policy: Policy, *gpus: int, placer: Placer | None = None, tenants: TenantTree | None = None
-    ) -> None:
-        config = ControllerConfig(instant=True)
-        self.controller = Controller(policy, placer or Count(), nodes(*gpus), tenants or TenantTree(), config)
+    def __init__(self, policy: Policy, *gpus: int, **options: Any) -> None:
+        config = ControllerConfig(instant=True, speeds=options.pop("speeds", {}))
+        placer, tenants = options.pop("placer", Count()), options.pop("tenants", TenantTree())
+        assert not options, options
+        self.controller = Controller(policy, placer, nodes(*gpus), tenants, config)
         self.wake_s: float | None = None
 
     def at(self, now: float, *happened: Event | JobSpec | str) -> list[Command]:

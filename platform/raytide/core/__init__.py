@@ -6,6 +6,7 @@ from raytide.core.job import Job
 from raytide.core.lifecycle import IllegalTransition, JobState
 from raytide.core.model import NOTHING, NOWHERE, JobSpec, Node, Placement, Role, Shape, replicas, rigid
 from raytide.core.policy import NO_CHANGE, Decision, EventDriven, Placer, Policy, PolicyError, Rounds
+from raytide.core.speed import LinearSpeed, Measurement, SpeedCurve, SpeedModel, SpeedTable, fit_curve
 from raytide.core.tenants import Tenant, TenantTree
 from raytide.core.view import View
 
@@ -22,6 +23,8 @@ __all__ = [
     "Job",
     "JobSpec",
     "JobState",
+    "LinearSpeed",
+    "Measurement",
     "Node",
     "Placement",
     "PlacementError",
@@ -31,9 +34,13 @@ __all__ = [
     "Role",
     "Rounds",
     "Shape",
+    "SpeedCurve",
+    "SpeedModel",
+    "SpeedTable",
     "Tenant",
     "TenantTree",
     "View",
+    "fit_curve",
     "replicas",
     "rigid",
 ]

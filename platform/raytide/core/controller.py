@@ -7,8 +7,8 @@ are applied, the policy decides if its clock says so, the placer finds slots, an
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from raytide.core.cluster import Cluster
 from raytide.core.commands import Command, Scale, Start, Suspend, Wake
@@ -18,6 +18,7 @@ from raytide.core.job import Job
 from raytide.core.lifecycle import JobState
 from raytide.core.model import JobId, Node, Placement, Shape
 from raytide.core.policy import Decision, EventDriven, Placer, Policy, PolicyError
+from raytide.core.speed import SpeedModel
 from raytide.core.table import JobTable
 from raytide.core.tenants import TenantTree
 from raytide.core.view import View
@@ -33,10 +34,12 @@ class ControllerConfig:
         instant: What is commanded is done at once: starts, resizes and suspensions need no answer. For replays
             in which they cost nothing, or in which the simulator alone accounts for their cost.
         most_gpus: GPUs the cluster can grow to; what it has, if None.
+        speeds: What is known of jobs' speeds, by the model they train.
     """
 
     instant: bool = False
     most_gpus: int | None = None
+    speeds: Mapping[str, SpeedModel] = field(default_factory=dict, hash=False)
 
 
 class Controller:
@@ -102,6 +105,7 @@ class Controller:
             cluster=table.cluster,
             tenants=table.tenants,
             usage=table.usage,
+            speeds=self.config.speeds,
             _table=table,
         )
 

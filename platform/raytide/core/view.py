@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from raytide.core.cluster import Cluster
 from raytide.core.job import Job
 from raytide.core.model import JobId, Shape
+from raytide.core.speed import LinearSpeed, SpeedModel
 from raytide.core.table import JobTable
 from raytide.core.tenants import TenantTree
+
+_UNKNOWN = LinearSpeed()
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,7 @@ class View:
         cluster: Nodes and placements; for trials, between checkpoint and rollback.
         tenants: Quotas.
         usage: GPUs held by each tenant and all below it.
+        speeds: Speed models by the model that a job trains.
     """
 
     now: float
@@ -37,7 +41,12 @@ class View:
     cluster: Cluster
     tenants: TenantTree
     usage: Mapping[str, int]
+    speeds: Mapping[str, SpeedModel]
     _table: JobTable
+
+    def speed(self, job: Job) -> SpeedModel:
+        """How fast the job is at each size; linear where nothing is known."""
+        return self.speeds.get(job.spec.model, _UNKNOWN)
 
     def queue(self) -> Sequence[Job]:
         """Waiting jobs in the order of submission."""

@@ -34,6 +34,14 @@ class Budget:
                 self._usage[tenant] += gpus
         return True
 
+    def give_back(self, job: Job, shape: Shape) -> None:
+        """Take back what ``shape`` of ``job`` was given."""
+        gpus = job.spec.gpus(shape)
+        self.gpus += gpus
+        if self._limited:
+            for tenant in self._tenants.path(job.spec.tenant):
+                self._usage[tenant] -= gpus
+
     def _below_limits(self, job: Job, gpus: int) -> bool:
         for tenant in self._tenants.path(job.spec.tenant):
             limit = self._tenants[tenant].limit_gpus

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
@@ -15,14 +16,28 @@ from hypothesis import strategies as st
 from raytide.core import Controller, Node, Tenant, TenantTree
 from raytide.core import events as e
 from raytide.core.commands import Command, Refuse, Scale, Start, Stop, Suspend, Wake
+from raytide.policies.easy_backfill import EasyBackfill
+from raytide.policies.elastic_tiresias import ElasticTiresias
+from raytide.policies.fair import Fair
 from raytide.policies.fifo import Fifo
 from raytide.policies.first_fit import FirstFit
 from raytide.policies.las2d import Las2d
 from raytide.policies.placement import Consolidated, Count, MostFree, Pack, Spread
 from raytide.policies.shortest import Srgf, Srtf
+from raytide.policies.tiresias import Tiresias
 from support.scheduling import job, nodes
 
-POLICIES = [Fifo, FirstFit, Srtf, Srgf, lambda: Las2d((60.0, 200.0))]
+POLICIES = [
+    Fifo,
+    FirstFit,
+    EasyBackfill,
+    Fair,
+    Srtf,
+    Srgf,
+    partial(Las2d, (60.0, 200.0)),
+    partial(Tiresias, 60.0),
+    partial(ElasticTiresias, 60.0, waiting_limit=2),
+]
 PLACERS = [Count, Pack, Spread, MostFree, Consolidated]
 STEPS = 60
 
@@ -89,9 +104,11 @@ class World:
 
     def random_job(self):
         rng = self.rng
+        least = rng.choice([1, 1, 2, 3, 8])
         return job(
             f"j{self.submitted}",
-            rng.choice([1, 1, 2, 3, 8]),
+            least,
+            to=rng.choice([least, least + 2]),
             at=self.now,
             tenant=rng.choice("abc"),
             duration_s=rng.choice([None, 5.0, 50.0]),
@@ -115,12 +132,12 @@ class World:
         raise AssertionError(f"never ended: {stuck.story()}; {self.controller.explain(stuck.job)}")
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**32), placer=st.sampled_from(PLACERS))
 @pytest.mark.parametrize("policy", POLICIES)
 def test_history(policy, seed, placer):
     rng = random.Random(seed)
-    tenants = TenantTree([Tenant("a", limit_gpus=8), Tenant("b", "a", limit_gpus=4)])
+    tenants = TenantTree([Tenant("a", limit_gpus=8), Tenant("b", "a", limit_gpus=4), Tenant("c", guaranteed_gpus=3)])
     controller = Controller(policy(), placer(), nodes(*rng.choices([1, 4, 8], k=rng.randint(1, 4))), tenants)
     world = World(rng, controller)
     for _ in range(STEPS):
