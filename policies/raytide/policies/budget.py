@@ -34,6 +34,13 @@ class Budget:
                 self._usage[tenant] += gpus
         return True
 
+    def take_requested(self, job: Job) -> bool:
+        """:meth:`take` of what the job asked for, whose size is known already."""
+        if self._limited or job.requested_gpus > self.gpus:
+            return self.take(job, job.requested)
+        self.gpus -= job.requested_gpus
+        return True
+
     def give_back(self, job: Job, shape: Shape) -> None:
         """Take back what ``shape`` of ``job`` was given."""
         gpus = job.spec.gpus(shape)
@@ -60,12 +67,19 @@ def walk(view: View, ordered: Iterable[Job], wake_at_s: float | None = None) -> 
     for job in view.holding.values():
         if not job.spec.preemptible:
             budget.take(job, job.shape)
+    holding = len(view.holding)
     for job in ordered:
-        if job.gpus and not job.spec.preemptible:
-            continue
-        wanted = job.requested if job.requested_gpus <= budget.gpus and budget.take(job, job.requested) else NOTHING
-        if wanted is not job.shape and wanted != job.shape:
-            shapes[job.job] = wanted
+        if job.gpus:
+            holding -= 1
+            if not job.spec.preemptible:
+                continue
+        if job.requested_gpus <= budget.gpus and budget.take_requested(job):
+            if job.shape is not job.requested and job.shape != job.requested:
+                shapes[job.job] = job.requested
+        elif job.gpus:
+            shapes[job.job] = NOTHING
+        if not budget.gpus and not holding:
+            break  # whoever is left waits already
     return Decision(shapes, wake_at_s=wake_at_s)
 
 

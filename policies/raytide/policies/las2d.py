@@ -10,11 +10,10 @@ Limits: rigid jobs, free preemption. There is no promotion: a job in the last qu
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from itertools import chain
 
-from raytide.core import Decision, EventDriven, Job, View
+from raytide.core import Decision, EventDriven, Job, Shape, View
 from raytide.policies.budget import needs, walk
 
 LIMITS_GPU_S = (3250.0, 7200.0)
@@ -37,40 +36,49 @@ class Las2d:
     def __init__(self, limits_gpu_s: Sequence[float] = LIMITS_GPU_S) -> None:
         self._limits = tuple(limits_gpu_s)
         self._queues: list[list[Job]] = [[] for _ in range(len(self._limits) + 1)]
+        self._level: dict[Job, int] = {}
 
     def decide(self, view: View) -> Decision:
         """Demote, then walk from the first queue to the last."""
-        self._queues[0].extend(view.arrived)
-        self._demote(view.now)
+        for job in view.arrived:
+            self._enter(job, 0)
+        for job in view.ended:
+            self._queues[self._level.pop(job)].remove(job)
+        touched = self._demote(view.now)
         decision = walk(view, chain.from_iterable(self._queues))
-        runs = {job: bool(decision.shapes.get(job.job, job.shape)) for queue in self._queues for job in queue}
-        for queue in self._queues:
-            queue.sort(key=lambda job: not runs[job])
-        return Decision(decision.shapes, wake_at_s=self._next_demotion_s(view.now, runs))
+        shapes = decision.shapes
+        for level in touched | {self._level[view.jobs[name]] for name in shapes}:
+            self._queues[level].sort(key=lambda job: not shapes.get(job.job, job.shape))
+        return Decision(shapes, wake_at_s=self._next_demotion_s(view.now, shapes))
 
-    def _demote(self, now: float) -> None:
-        demoted: list[Job] = []
-        for level, queue in enumerate(self._queues):
-            arriving, demoted = demoted, []
-            limit = self._limits[level] if level < len(self._limits) else math.inf
-            stay: list[Job] = []
-            for job in queue:
-                if not job.ended:
-                    (demoted if job.attained_gpu_s(now) > limit - ROUNDING_GPU_S else stay).append(job)
-            self._queues[level] = stay + arriving
+    def _enter(self, job: Job, level: int) -> None:
+        self._queues[level].append(job)
+        self._level[job] = level
 
-    def _next_demotion_s(self, now: float, runs: Mapping[Job, bool]) -> float | None:
+    def _demote(self, now: float) -> set[int]:
+        """Move jobs that reached their queue's limit to the end of the next one; returns the queues that grew."""
+        grown: set[int] = set()
+        for level in reversed(range(len(self._limits))):  # so that nobody falls through two queues at once
+            limit = self._limits[level] - ROUNDING_GPU_S
+            demoted = [job for job in self._queues[level] if job.attained_gpu_s(now) > limit]
+            for job in demoted:
+                self._queues[level].remove(job)
+                self._enter(job, level + 1)
+                grown.add(level + 1)
+        return grown
+
+    def _next_demotion_s(self, now: float, shapes: Mapping[str, Shape]) -> float | None:
         """The first instant at which a job that runs from now on reaches its queue's limit."""
         instants = (
             now + (limit - job.attained_gpu_s(now)) / job.requested_gpus
             for limit, queue in zip(self._limits, self._queues, strict=False)
             for job in queue
-            if runs[job]
+            if shapes.get(job.job, job.shape)
         )
         return min(instants, default=None)
 
     def why_waiting(self, view: View, job: Job) -> str:
         """Its queue, and what is missing."""
-        level = next(i for i, queue in enumerate(self._queues) if job in queue)
+        level = self._level[job]
         ahead = sum(len(queue) for queue in self._queues[:level]) + self._queues[level].index(job)
         return f"in queue {level + 1} of {len(self._queues)}, behind {ahead} jobs: {needs(view, job)}"
