@@ -77,6 +77,8 @@ class Wiring:
         job: Prefix of group names.
         backend: ``gloo`` or ``nccl``.
         operation_s: Limit of one collective operation; liveness is the master's business, so it is long.
+        switch_s: Limit of a transfer, in which a newcomer that is ready waits for the switch: a long validation pass
+            may come before it.
         connect_s: Limit of connecting one group.
         lease_s: Without a word from the master for this long, the replica gives up.
     """
@@ -84,6 +86,7 @@ class Wiring:
     job: str
     backend: str = "gloo"
     operation_s: float = 600.0
+    switch_s: float = 7200.0
     connect_s: float = 30.0
     lease_s: float = 120.0
 
@@ -198,7 +201,7 @@ class Membership:
             world_size=len(members),
             store=StoreAddress(host, int(port)),
             backend=self.wiring.backend,
-            timeout_s=self.wiring.operation_s,
+            timeout_s=self.wiring.switch_s if suffix else self.wiring.operation_s,
             connect_timeout_s=self.wiring.connect_s,
             own_control=not suffix,
         )
