@@ -21,6 +21,7 @@ from raytide.policies.elastic_tiresias import ElasticTiresias
 from raytide.policies.fair import Fair
 from raytide.policies.fifo import Fifo
 from raytide.policies.first_fit import FirstFit
+from raytide.policies.gittins import Gittins
 from raytide.policies.las2d import Las2d
 from raytide.policies.placement import Consolidated, Count, MostFree, Pack, Spread
 from raytide.policies.shortest import Srgf, Srtf
@@ -31,6 +32,7 @@ POLICIES = [
     Fifo,
     FirstFit,
     EasyBackfill,
+    Gittins,
     Fair,
     Srtf,
     Srgf,
