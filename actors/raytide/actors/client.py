@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 POLL_S = 0.25
 OWNER_PING_S = 5.0
 VIEW_TIMEOUT_S = 60.0
-KILL_TIMEOUT_S = 10.0
+DISMISS_TIMEOUT_S = 10.0
 
 
 def unwrap(answer: Any, timeout_s: float | None) -> Any:
@@ -181,7 +181,7 @@ class RayJobHandle:
         events: list[Event] = []
         with Progress(self._name, shown=progress) as shown:
             while True:
-                view = self._patient_view(len(events))
+                view = self._patient_view(events[-1].number + 1 if events else 0)
                 events += view.events
                 shown.update(view)
                 if view.released:
@@ -230,17 +230,13 @@ class RayJobHandle:
         self._closed.set()
         if not self._owns or not ray.is_initialized():
             return
+        with contextlib.suppress(RayError):
+            get(self._master.dismiss.remote(), DISMISS_TIMEOUT_S)  # or it would reserve slots until it is dead
         with contextlib.suppress(RayError, ValueError):  # it may be gone already, which is what is wanted
             ray.kill(self._master, no_restart=True)
-        self._await_end_of_master()
-        sweep(self._name, ())  # only now: a living master could reserve another slot
+        sweep(self._name, ())  # what a master that is gone has left
         if self._ends_cluster:
             ray.shutdown()
-
-    def _await_end_of_master(self) -> None:
-        deadline_s = time.monotonic() + KILL_TIMEOUT_S
-        while time.monotonic() < deadline_s and self._name in list_jobs():
-            time.sleep(0.01)
 
 
 def _new_request() -> str:

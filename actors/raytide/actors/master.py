@@ -159,6 +159,11 @@ class JobMaster:
         return self._shell.ask(Stop(request))
 
     @in_group("requests")
+    def dismiss(self) -> None:
+        """End every process of the job at once, and take no slot any more."""
+        self._hosts.close(0.0)
+
+    @in_group("requests")
     def profile(self, request: str, least: int, most: int, window_s: float) -> list[Profile]:
         """Throughput at each size from ``most`` down to ``least``, from this one run."""
         return measure_profile(self, request, least, most, window_s)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from raytide.cli import demo, requests, running, watching
+from raytide.cli import demo, requests, running, simulate, trace, watching
 from raytide.cli.options import WORDS
 
 app = typer.Typer(
@@ -31,4 +31,10 @@ app.command(epilog=_example("raytide suspend digits"))(requests.suspend)
 app.command(epilog=_example("raytide resume digits --workers 2"))(requests.resume)
 app.command(epilog=_example("raytide events digits --follow"))(watching.events)
 app.command(epilog=_example("raytide stop digits"))(requests.stop)
+app.command(epilog=_example("raytide simulate trace.csv --nodes 16x8 --policy fifo,las2d"))(simulate.simulate)
 app.command(epilog=_example("raytide demo"))(demo.demo)
+
+_traces = typer.Typer(help="Make a synthetic trace, or see what is in one.", no_args_is_help=True)
+_traces.command(epilog=_example("raytide trace generate --jobs 2000 --seed 1 trace.csv"))(trace.generate)
+_traces.command(epilog=_example("raytide trace describe trace.csv --gpus 128"))(trace.describe)
+app.add_typer(_traces, name="trace")

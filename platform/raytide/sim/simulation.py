@@ -9,11 +9,13 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 
-from raytide.core import Controller, Job, JobSpec
+from raytide.core import Controller, Job, JobSpec, Placement, TenantTree
 from raytide.core.commands import Command, Refuse, Scale, Start, Stop, Suspend, Wake
 from raytide.core.events import Event, Finished, Submitted, Timer
+from raytide.errors import ConfigError
+from raytide.sim.history import Ledger, Timeline
 from raytide.sim.workload import Workload
 
 
@@ -31,6 +33,12 @@ class Costs:
     resume_s: float = 0.0
     resize_s: float = 0.0
 
+    def __post_init__(self) -> None:
+        for cost in fields(self):
+            value = getattr(self, cost.name)
+            if not 0 <= value < math.inf:
+                raise ConfigError(f"Costs.{cost.name}", f"{value} is no cost", "Give seconds, 0 or more")
+
 
 @dataclass(frozen=True, slots=True)
 class SimJob:
@@ -38,20 +46,6 @@ class SimJob:
 
     spec: JobSpec
     workload: Workload
-
-
-@dataclass
-class Timeline:
-    """What the cluster looked like after each instant: times, GPUs held, jobs that wait."""
-
-    time_s: list[float] = field(default_factory=list)
-    held_gpus: list[int] = field(default_factory=list)
-    waiting: list[int] = field(default_factory=list)
-
-    def add(self, now: float, held: int, waiting: int) -> None:
-        self.time_s.append(now)
-        self.held_gpus.append(held)
-        self.waiting.append(waiting)
 
 
 @dataclass(frozen=True)
@@ -62,11 +56,17 @@ class SimResult:
         jobs: The controller's records, in the order of submission; all have ended or can never run.
         timeline: The cluster over time.
         total_gpus: GPUs of the cluster at the end.
+        ledger: Who held how many GPUs when.
+        costs: What changes cost.
+        tenants: Quotas at the end.
     """
 
     jobs: Sequence[Job]
     timeline: Timeline
     total_gpus: int
+    ledger: Ledger
+    costs: Costs
+    tenants: TenantTree
 
 
 class Simulation:
@@ -98,6 +98,7 @@ class Simulation:
         self._arrived = self._faulted = 0
         self._wake_s = math.inf
         self.timeline = Timeline()
+        self._ledger = Ledger()
 
     def run(self, on_instant: Callable[[float, int], None] | None = None) -> SimResult:
         """Simulate to the end.
@@ -111,11 +112,12 @@ class Simulation:
             for command in commands:
                 self._carry_out(now, command)
             table = self._controller.table
-            self.timeline.add(now, table.cluster.total - table.cluster.free, len(table.waiting))
+            self.timeline.add(now, table.cluster, self._ledger.held, len(table.waiting))
             if on_instant is not None:
                 on_instant(now, self._arrived)
-        jobs = list(self._controller.table.all.values())
-        return SimResult(jobs, self.timeline, self._controller.table.cluster.total)
+        table = self._controller.table
+        jobs = list(table.all.values())
+        return SimResult(jobs, self.timeline, table.cluster.total, self._ledger, self._costs, table.tenants)
 
     # --- what happens ------------------------------------------------------------------------
 
@@ -136,7 +138,7 @@ class Simulation:
         while self._ends and self._ends[0][0] <= now:
             at_s, number, name = heapq.heappop(self._ends)
             if self._end_of.get(name) == (at_s, number):
-                self._forget(name)
+                self._forget(now, name)
                 happened.append(Finished(name))
         while self._faulted < len(self._faults) and self._faults[self._faulted][0] <= now:
             happened.append(self._faults[self._faulted][1])
@@ -156,19 +158,22 @@ class Simulation:
     def _carry_out(self, now: float, command: Command) -> None:
         match command:
             case Start(job, _, placement, resume):
-                delay_s = self._costs.resume_s if resume else self._costs.start_s
-                self._workloads[job].run(now, placement, delay_s)
-                self._expect_end(job)
+                self._run(now, job, placement, self._costs.resume_s if resume else self._costs.start_s)
             case Scale(job, _, placement):
-                self._workloads[job].run(now, placement, self._costs.resize_s)
-                self._expect_end(job)
+                self._run(now, job, placement, self._costs.resize_s)
             case Suspend(job):
                 self._workloads[job].pause(now)
                 self._end_of.pop(job, None)
+                self._ledger.hold(now, job, 0)
             case Stop(job) | Refuse(job):
-                self._forget(job)
+                self._forget(now, job)
             case Wake(at_s):
                 self._wake_s = at_s
+
+    def _run(self, now: float, job: str, placement: Placement, delay_s: float) -> None:
+        self._workloads[job].run(now, placement, delay_s)
+        self._ledger.hold(now, job, placement.total, delay_s)
+        self._expect_end(job)
 
     def _expect_end(self, job: str) -> None:
         self._number += 1
@@ -177,6 +182,7 @@ class Simulation:
             self._end_of[job] = (at_s, self._number)
             heapq.heappush(self._ends, (at_s, self._number, job))
 
-    def _forget(self, job: str) -> None:
+    def _forget(self, now: float, job: str) -> None:
+        self._ledger.hold(now, job, 0)
         self._end_of.pop(job, None)
         self._workloads.pop(job, None)

@@ -20,6 +20,11 @@ _POLICIES = {
     "srtf": "raytide.policies.shortest:Srtf",
     "srgf": "raytide.policies.shortest:Srgf",
     "las2d": "raytide.policies.las2d:Las2d",
+    "gittins": "raytide.policies.gittins:Gittins",
+    "tiresias": "raytide.policies.tiresias:Tiresias",
+    "elastic_tiresias": "raytide.policies.elastic_tiresias:ElasticTiresias",
+    "fair": "raytide.policies.fair:Fair",
+    "easy_backfill": "raytide.policies.easy_backfill:EasyBackfill",
 }
 _PLACERS = {
     "count": "raytide.policies.placement:Count",

@@ -9,7 +9,8 @@ from typer.testing import CliRunner
 from raytide.cli.main import app
 
 REQUESTS = ["scale", "migrate", "profile", "checkpoint", "suspend", "resume", "stop"]
-COMMANDS = ["run", "status", "events", "demo", *REQUESTS]
+COMMANDS = ["run", "status", "events", "demo", "simulate", *REQUESTS]
+TRACES = ["trace generate", "trace describe"]
 HEAVY = ("ray", "torch", "numpy", "pandas", "matplotlib")
 
 
@@ -27,12 +28,12 @@ def test_help_imports_nothing_heavy():
 
 def test_help_names_every_command():
     text = CliRunner().invoke(app, ["--help"]).output
-    assert [name for name in COMMANDS if name not in text] == []
+    assert [name for name in [*COMMANDS, "trace"] if name not in text] == []
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", [*COMMANDS, *TRACES])
 def test_every_command_has_an_example_and_json(name: str):
-    done = CliRunner().invoke(app, [name, "--help"], env={"COLUMNS": "200", "TERM": "dumb"})
+    done = CliRunner().invoke(app, [*name.split(), "--help"], env={"COLUMNS": "200", "TERM": "dumb"})
     assert done.exit_code == 0
     assert f"raytide {name}" in done.output.partition("Example:")[2]
     assert "--json" in done.output
