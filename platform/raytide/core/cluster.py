@@ -121,18 +121,25 @@ class Cluster:
         Raises:
             PlacementError: A node is not there, or has not enough free slots. Nothing is changed then.
         """
+        problem = self.why_not(job, placement)
+        if problem:
+            raise PlacementError(f"job {job}: {problem}")
         before = self._held.get(job, NOWHERE)
-        mine = dict(before.gpus)
-        for node, count in placement.gpus:
-            seat = self._seat(node)
-            more = count - mine.get(node, 0)
-            if count < 1 or more > (seat.free if seat.open else 0):
-                raise PlacementError(
-                    f"job {job}: {more} more slots of node {node}, where {self.free_on(node)} are free"
-                )
         self._move(job, placement)
         if self._trials:
             self._trials[-1].append((job, before))
+
+    def why_not(self, job: JobId, placement: Placement) -> str:
+        """Why a job cannot have this placement now; empty if it can."""
+        mine = dict(self._held.get(job, NOWHERE).gpus)
+        for node, count in placement.gpus:
+            seat = self._seats.get(node)
+            if seat is None:
+                return f"there is no node {node}"
+            free, more = seat.free if seat.open else 0, count - mine.get(node, 0)
+            if count < 1 or more > free:
+                return f"{more} more slots of node {node}, where {free} are free"
+        return ""
 
     def _move(self, job: JobId, placement: Placement) -> None:
         for node, count in self._held.pop(job, NOWHERE).gpus:

@@ -211,8 +211,12 @@ class Controller:
             commands.append(Scale(job.job, shape, placement))
 
     def _place(self, job: Job, shape: Shape, decision: Decision) -> Placement | None:
-        exact = decision.placements.get(job.job)
-        placement = exact if exact is not None else self.placer.place(self.table.cluster, job, shape)
+        """Where the policy wants it, or where the placer finds room; None while there is none."""
+        placement = decision.placements.get(job.job)
+        if placement is None:
+            placement = self.placer.place(self.table.cluster, job, shape)
+        elif self.table.cluster.why_not(job.job, placement):
+            return None  # others still hold those slots
         if placement is not None and placement.total != job.spec.gpus(shape):
             raise PolicyError(self.policy.name, job.job, f"{placement.gpus} is no placement of {shape}")
         return placement

@@ -24,80 +24,80 @@ class JobState(StrEnum):
     REFUSED = "refused"
 
 
-S = JobState
+_S = JobState
 
-HOLDING = frozenset({S.STARTING, S.RUNNING, S.RESIZING, S.SUSPENDING, S.STOPPING})
+HOLDING = frozenset({_S.STARTING, _S.RUNNING, _S.RESIZING, _S.SUSPENDING, _S.STOPPING})
 """A job in one of these holds slots."""
 
-WAITING = frozenset({S.PENDING, S.SUSPENDED})
+WAITING = frozenset({_S.PENDING, _S.SUSPENDED})
 """A job in one of these holds nothing and wants to run."""
 
-ENDED = frozenset({S.SUCCEEDED, S.FAILED, S.CANCELLED, S.REFUSED})
+ENDED = frozenset({_S.SUCCEEDED, _S.FAILED, _S.CANCELLED, _S.REFUSED})
 """Terminal: every job reaches exactly one of these."""
 
 TRANSITIONS: dict[JobState, frozenset[JobState]] = {
-    S.PENDING: frozenset(
+    _S.PENDING: frozenset(
         {
-            S.STARTING,  # a policy gave it slots
-            S.REFUSED,  # it can never run here, or an admission rule says no
-            S.CANCELLED,  # its owner changed their mind
+            _S.STARTING,  # a policy gave it slots
+            _S.REFUSED,  # it can never run here, or an admission rule says no
+            _S.CANCELLED,  # its owner changed their mind
         }
     ),
-    S.STARTING: frozenset(
+    _S.STARTING: frozenset(
         {
-            S.RUNNING,  # its replicas are up
-            S.SUSPENDING,  # preempted before it took a step
-            S.STOPPING,  # cancelled while it came up
-            S.PENDING,  # its node was lost or its start failed: it queues again
-            S.SUCCEEDED,  # shorter than the news of its start
-            S.FAILED,  # its start failed for good
+            _S.RUNNING,  # its replicas are up
+            _S.SUSPENDING,  # preempted before it took a step
+            _S.STOPPING,  # cancelled while it came up
+            _S.PENDING,  # its node was lost or its start failed: it queues again
+            _S.SUCCEEDED,  # shorter than the news of its start
+            _S.FAILED,  # its start failed for good
         }
     ),
-    S.RUNNING: frozenset(
+    _S.RUNNING: frozenset(
         {
-            S.RESIZING,  # a scale hook or a migration was called
-            S.SUSPENDING,  # preempted: it saves and gives back its slots
-            S.STOPPING,  # cancelled
-            S.PENDING,  # lost all its replicas: it queues again and starts from its checkpoint
-            S.SUCCEEDED,  # done
-            S.FAILED,  # its own error, or too many losses
+            _S.RESIZING,  # a scale hook or a migration was called
+            _S.SUSPENDING,  # preempted: it saves and gives back its slots
+            _S.STOPPING,  # cancelled
+            _S.PENDING,  # lost all its replicas: it queues again and starts from its checkpoint
+            _S.SUCCEEDED,  # done
+            _S.FAILED,  # its own error, or too many losses
         }
     ),
-    S.RESIZING: frozenset(
+    _S.RESIZING: frozenset(
         {
-            S.RUNNING,  # the new generation committed a step, or the resize was given up
-            S.SUSPENDING,  # preempted meanwhile
-            S.STOPPING,  # cancelled meanwhile
-            S.PENDING,  # lost all its replicas
-            S.SUCCEEDED,  # finished on the old shape before the switch
-            S.FAILED,  # its own error
+            _S.RUNNING,  # the new generation committed a step, or the resize was given up
+            _S.SUSPENDING,  # preempted meanwhile
+            _S.STOPPING,  # cancelled meanwhile
+            _S.PENDING,  # lost all its replicas
+            _S.SUCCEEDED,  # finished on the old shape before the switch
+            _S.FAILED,  # its own error
         }
     ),
-    S.SUSPENDING: frozenset(
+    _S.SUSPENDING: frozenset(
         {
-            S.SUSPENDED,  # saved; its slots are free
-            S.PENDING,  # lost while it saved: back to the last checkpoint
-            S.SUCCEEDED,  # the last step came before the save
-            S.FAILED,  # it could not be saved
+            _S.SUSPENDED,  # saved; its slots are free
+            _S.PENDING,  # lost while it saved: back to the last checkpoint
+            _S.SUCCEEDED,  # the last step came before the save
+            _S.FAILED,  # it could not be saved
         }
     ),
-    S.SUSPENDED: frozenset(
+    _S.SUSPENDED: frozenset(
         {
-            S.STARTING,  # resumed
-            S.CANCELLED,  # its owner changed their mind
+            _S.STARTING,  # resumed
+            _S.CANCELLED,  # its owner changed their mind
         }
     ),
-    S.STOPPING: frozenset(
+    _S.STOPPING: frozenset(
         {
-            S.CANCELLED,  # its slots are free
-            S.SUCCEEDED,  # it finished first
-            S.FAILED,  # it failed first
+            _S.CANCELLED,  # its slots are free
+            _S.SUCCEEDED,  # it finished first
+            _S.FAILED,  # it failed first
         }
     ),
-    S.SUCCEEDED: frozenset(),
-    S.FAILED: frozenset(),
-    S.CANCELLED: frozenset(),
-    S.REFUSED: frozenset(),
+    _S.SUCCEEDED: frozenset(),
+    _S.FAILED: frozenset(),
+    _S.CANCELLED: frozenset(),
+    _S.REFUSED: frozenset(),
 }
 
 

@@ -32,7 +32,7 @@ def test_free_and_held_add_up(cluster: Cluster):
     ("placement", "words"),
     [
         (on(n1=5), "job a: 5 more slots of node n1, where 4 are free"),
-        (on(n0=1, n7=1), "there is no node n7"),
+        (on(n0=1, n7=1), "job a: there is no node n7"),
         (on(n0=0), "job a: 0 more slots of node n0"),
     ],
 )

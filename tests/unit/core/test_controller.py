@@ -212,6 +212,15 @@ def test_exact_placements_are_validated(live, policy):
     assert live.table.cluster.placement("a") == NOWHERE
 
 
+def test_an_exact_placement_waits_for_slots_that_others_give_back(live, policy):
+    run_with(live, policy, "a", 6)
+    policy.next = Decision({"b": replicas(4)}, placements={"b": on(4)})
+    assert live.tick(1.0, [e.Submitted(job("b", 1, to=4, at=1.0))]) == []
+    assert live.table["b"].reason == "no room for 4 replicas yet: 2 GPUs are free"
+    policy.next = Decision({"b": replicas(4)}, placements={"b": on(4)})
+    assert live.tick(2.0, [e.Finished("a")]) == [Start("b", replicas(4), on(4), resume=False)]
+
+
 def test_a_tenant_never_exceeds_its_limit_whatever_the_policy_wants(policy):
     controller = Controller(policy, Pack(), nodes(8), TenantTree([Tenant("t", limit_gpus=3)]))
     policy.want(a=2, b=2)
