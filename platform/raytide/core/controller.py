@@ -64,7 +64,7 @@ class Controller:
         self.policy = policy
         self.placer = placer
         self.config = config or ControllerConfig()
-        self.table = JobTable(Cluster(nodes), tenants)
+        self.table = JobTable(Cluster(nodes), tenants, self.config.speeds)
         self._handlers = Handlers(self.table, placer, self.config.instant, self.config.most_gpus)
         self._now = 0.0
         self._decided_s: float | None = None

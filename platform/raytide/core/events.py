@@ -90,6 +90,18 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
+class Progressed:
+    """A job reported how far it is.
+
+    Attributes:
+        done: Work done, in the unit of :attr:`~raytide.core.model.JobSpec.work`.
+    """
+
+    job: JobId
+    done: float
+
+
+@dataclass(frozen=True, slots=True)
 class NodeJoined:
     """A node is there."""
 
@@ -133,6 +145,7 @@ Event: TypeAlias = (
     | Crashed
     | CancelRequested
     | Measured
+    | Progressed
     | NodeJoined
     | NodeDraining
     | NodeLost

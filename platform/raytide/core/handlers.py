@@ -46,6 +46,7 @@ class Handlers:
             events.Crashed: self._crashed,
             events.CancelRequested: self._cancelled,
             events.Measured: self._measured,
+            events.Progressed: self._progressed,
             events.NodeJoined: self._node_joined,
             events.NodeDraining: self._node_draining,
             events.NodeLost: self._node_lost,
@@ -162,6 +163,11 @@ class Handlers:
         job = self._table[event.job]
         if not job.ended:
             job.measured[event.shape] = event.samples_per_s
+
+    def _progressed(self, now: float, event: events.Progressed, commands: list[Command]) -> None:
+        job = self._table[event.job]
+        if not job.ended:
+            job.progressed(now, event.done)
 
     # --- nodes and tenants -------------------------------------------------------------------
 

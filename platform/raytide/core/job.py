@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from raytide.core.lifecycle import ENDED, HOLDING, WAITING, JobState, check_transition
 from raytide.core.model import NOTHING, JobSpec, Shape
 
@@ -28,6 +30,8 @@ class Job:
     __slots__ = (
         "_attained_gpu_s",
         "_changed_s",
+        "_done",
+        "_rate",
         "_run_s",
         "_story",
         "ended_s",
@@ -63,6 +67,8 @@ class Job:
         self.measured: dict[Shape, float] = {}
         self._attained_gpu_s = 0.0
         self._run_s = 0.0
+        self._done = 0.0
+        self._rate = 0.0
         self._changed_s = spec.submitted_s
         self._story: list[tuple[float, JobState, str]] = [(spec.submitted_s, JobState.PENDING, "submitted")]
 
@@ -94,6 +100,12 @@ class Job:
         """Seconds in which it held anything."""
         return self._run_s + ((now - self._changed_s) if self.gpus else 0.0)
 
+    def work_left(self, now: float) -> float:
+        """Declared work less what it has done, as far as reports and speeds tell; infinite if none was declared."""
+        if self.spec.work is None:
+            return math.inf
+        return max(0.0, self.spec.work - self._done - self._rate * (now - self._changed_s))
+
     def story(self) -> tuple[str, ...]:
         """What happened to it, a line each, the latest last."""
         return tuple(f"{at:.1f} s: {state}: {why}" for at, state, why in self._story)
@@ -113,14 +125,24 @@ class Job:
             del self._story[1]
         self._story.append((now, state, why))
 
-    def hold(self, now: float, shape: Shape) -> None:
-        """Hold this shape from now on."""
-        self._attained_gpu_s = self.attained_gpu_s(now)
-        self._run_s = self.run_s(now)
-        self._changed_s = now
+    def hold(self, now: float, shape: Shape, rate: float = 0.0) -> None:
+        """Hold this shape from now on, doing ``rate`` work per second."""
+        self._account(now)
+        self._rate = rate
         if self.gpus and not shape:
             self.queued_s = now
         self.shape = shape
         self.gpus = self.spec.gpus(shape)
         if self.first_start_s is None and shape:
             self.first_start_s = now
+
+    def progressed(self, now: float, done: float) -> None:
+        """It reported how much of its work is done."""
+        self._account(now)
+        self._done = done
+
+    def _account(self, now: float) -> None:
+        self._attained_gpu_s = self.attained_gpu_s(now)
+        self._run_s = self.run_s(now)
+        self._done += self._rate * (now - self._changed_s)
+        self._changed_s = now

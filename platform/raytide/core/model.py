@@ -128,6 +128,7 @@ class JobSpec:
         priority: Higher goes first, where the policy looks at it.
         preemptible: It may be suspended for others.
         duration_s: Declared run time at the requested shape; None if nobody said.
+        work: Declared work in all, in the unit of the speed model of :attr:`model` times seconds; None likewise.
         deadline_s: When it has to be done, on the clock of the controller.
         model: Name of what it trains, by which speeds are looked up.
     """
@@ -140,6 +141,7 @@ class JobSpec:
     priority: int = 0
     preemptible: bool = True
     duration_s: float | None = None
+    work: float | None = None
     deadline_s: float | None = None
     model: str = ""
 
@@ -151,8 +153,9 @@ class JobSpec:
         if not first.least <= self.requested <= first.most:
             problem = f"{self.requested} is outside {first.least} to {first.most}"
             raise ConfigError(f"{where}: requested", problem, "Ask for a number of processes inside the range")
-        if self.duration_s is not None and not self.duration_s > 0:
-            raise ConfigError(f"{where}: duration_s", f"{self.duration_s} is not positive", "Give seconds, or None")
+        for name, value in (("duration_s", self.duration_s), ("work", self.work)):
+            if value is not None and not value > 0:
+                raise ConfigError(f"{where}: {name}", f"{value} is not positive", "Give a number above 0, or None")
 
     @property
     def least_shape(self) -> Shape:

@@ -10,6 +10,7 @@ from raytide.core.cluster import Cluster
 from raytide.core.job import Job
 from raytide.core.lifecycle import ENDED, JobState
 from raytide.core.model import NOTHING, NOWHERE, JobId, JobSpec, Placement, Shape
+from raytide.core.speed import SpeedModel
 from raytide.core.tenants import TenantTree
 from raytide.errors import RaytideError
 
@@ -30,8 +31,9 @@ class JobTable:
         usage: GPUs held by each tenant and all below it.
     """
 
-    def __init__(self, cluster: Cluster, tenants: TenantTree) -> None:
+    def __init__(self, cluster: Cluster, tenants: TenantTree, speeds: Mapping[str, SpeedModel]) -> None:
         self.cluster = cluster
+        self._speeds = speeds
         self.tenants = tenants
         self.live: dict[JobId, Job] = {}
         self.waiting: dict[JobId, Job] = {}
@@ -140,11 +142,17 @@ class JobTable:
 
     def _hold(self, now: float, job: Job, shape: Shape) -> None:
         before = job.gpus
-        job.hold(now, shape)
+        job.hold(now, shape, self._rate(job, shape))
         more = job.gpus - before
         if more:
             for tenant in self.tenants.path(job.spec.tenant):
                 self.usage[tenant] += more
+
+    def _rate(self, job: Job, shape: Shape) -> float:
+        speeds = self._speeds.get(job.spec.model)
+        if speeds is None or not shape:
+            return 0.0
+        return speeds.speed(job.spec.gpus(shape), len(self.cluster.placement(job.job).gpus))
 
     def change_tenants(self, tenants: TenantTree) -> None:
         """Other quotas from now on; usage is counted anew."""

@@ -23,6 +23,7 @@ _POLICIES = {
     "gittins": "raytide.policies.gittins:Gittins",
     "tiresias": "raytide.policies.tiresias:Tiresias",
     "elastic_tiresias": "raytide.policies.elastic_tiresias:ElasticTiresias",
+    "optimus": "raytide.policies.optimus:Optimus",
     "fair": "raytide.policies.fair:Fair",
     "easy_backfill": "raytide.policies.easy_backfill:EasyBackfill",
 }

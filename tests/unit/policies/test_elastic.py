@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from raytide.core import LinearSpeed, SpeedTable
+from raytide.core.events import Progressed
 from raytide.policies.elastic_tiresias import ElasticTiresias
+from raytide.policies.optimus import Optimus
 from raytide.policies.tiresias import Tiresias
 from support.scheduling import Stage, job, play
 
@@ -89,3 +91,37 @@ def test_every_waiting_job_is_told_why(policy):
     scene = stage(policy())
     scene.at(0, job("a", 8), job("b", 2, at=0.0))
     assert scene.controller.explain("b") == "in queue 1 of 2: needs 2 GPUs, 0 of 8 are free"
+
+
+def with_work(name: str, work: float | None, model: str = "linear", at: float = 0.0, most: int = 8):
+    return job(name, 1, to=most, model=model, at=at, work=work)
+
+
+def test_optimus_gives_gpus_where_they_save_most_time():
+    scene = stage(Optimus())
+    scene.at(0, with_work("long", 900.0), with_work("short", 100.0))
+    # 900/n and 100/m with n + m = 8: the marginal savings meet at 6 and 2.
+    assert scene.held() == {"long": 6, "short": 2}
+
+
+def test_optimus_serves_everybody_before_anybody_grows():
+    scene = stage(Optimus(), gpus=3)
+    scene.at(0, with_work("a", 1e6), with_work("b", 1.0), with_work("c", 1.0), with_work("d", 1e9))
+    assert scene.held() == {"a": 1, "b": 1, "c": 1}
+    assert scene.controller.explain("d").startswith("position 1 of 1: needs 1 GPUs, 0 of 3 are free")
+
+
+def test_optimus_stops_where_a_curve_falls_and_knows_nothing_of_undeclared_work():
+    scene = stage(Optimus())
+    scene.at(0, with_work("falling", 1e6, "falling"), with_work("unknown", None))
+    assert scene.held() == {"falling": 2, "unknown": 1}
+
+
+def test_what_is_done_counts_no_more():
+    scene = stage(Optimus())
+    scene.at(0, with_work("a", 800.0))
+    assert scene.held() == {"a": 8}
+    scene.at(90, with_work("b", 800.0, at=90))  # 80 of the first one's work are left
+    assert scene.held() == {"a": 2, "b": 6}
+    scene.at(90, Progressed("a", 0.0), with_work("c", 1.0, at=90, most=1))
+    assert scene.held()["a"] > 2, "it reported that nothing was done after all"

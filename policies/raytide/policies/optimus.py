@@ -1,0 +1,52 @@
+"""Optimus: GPUs go where they shorten the remaining time most.
+
+Source: Peng et al., *Optimus: An Efficient Dynamic Resource Scheduler for Deep Learning Clusters*, EuroSys 2018,
+section 4; by the rule that Pollux's simulator replays it with (Qiao et al., OSDI 2021): no look-ahead.
+
+Rule, at every event: each job gets its least number of replicas in the order of submission, as long as there is room;
+then, one at a time, the job whose remaining time one more replica shortens most, ties by submission, until nobody gains.
+Limits: needs declared work; a job without it keeps its least. No cost of resizes is weighed. Where a curve has a hump
+ahead (two more would help, one more does not), it does not look beyond. Later jobs wait while earlier ones hold their
+least, and cannot starve as long as jobs end.
+"""
+
+from __future__ import annotations
+
+import math
+
+from raytide.core import Decision, EventDriven, Job, View
+from raytide.policies.budget import needs, position
+from raytide.policies.shares import Shares
+
+
+class Optimus:
+    """Marginal gain in remaining time."""
+
+    name = "optimus"
+    clock = EventDriven()
+
+    def decide(self, view: View) -> Decision:
+        """The least for everybody, then the rest by gain."""
+        ordered = sorted(view, key=lambda job: (job.spec.submitted_s, job.order))
+        shares = Shares(view, ordered)
+        for job in ordered:
+            shares.give(job, job.spec.roles[0].least)
+
+        def gain(job: Job, count: int) -> float:
+            return time_saved_s(view, job, count) if count else 0.0
+
+        shares.expand(gain)
+        return Decision(shares.shapes())
+
+    def why_waiting(self, view: View, job: Job) -> str:
+        """Where it is, and what is missing."""
+        return f"{position(view, job)}: {needs(view, job)}; earlier jobs hold their least"
+
+
+def time_saved_s(view: View, job: Job, count: int) -> float:
+    """By how much one more than ``count`` replicas shortens what is left of a job; 0 if nobody declared its work."""
+    left = job.work_left(view.now)
+    if math.isinf(left):
+        return 0.0
+    speed, gpus = view.speed(job).speed, job.spec.roles[0].gpus
+    return left / speed(count * gpus) - left / speed((count + 1) * gpus)

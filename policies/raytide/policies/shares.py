@@ -1,0 +1,67 @@
+"""Replicas by job while a policy that resizes jobs makes its decision."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Sequence
+
+from raytide.core import Job, Shape, View, replicas
+from raytide.policies.budget import Budget
+
+Gain = Callable[[Job, int], float]
+"""What a job gains by one more step of growth from a number of replicas."""
+
+
+class Shares:
+    """Replicas by job while a decision is made.
+
+    Args:
+        view: The instant.
+        ordered: All jobs, by priority.
+    """
+
+    def __init__(self, view: View, ordered: Sequence[Job]) -> None:
+        self._ordered = ordered
+        self._budget = Budget(view, view.total_gpus, from_nothing=True)
+        self.count = dict.fromkeys((job.job for job in ordered), 0)
+
+    @property
+    def waiting(self) -> int:
+        """Jobs without a replica."""
+        return sum(1 for count in self.count.values() if not count)
+
+    def give(self, job: Job, count: int) -> bool:
+        """Give a job so many replicas more, if there is room."""
+        if not self._budget.take(job, replicas(count)):
+            return False
+        self.count[job.job] += count
+        return True
+
+    def shrink(self, job: Job) -> None:
+        """Leave a job its minimum."""
+        least = job.spec.roles[0].least
+        spare = self.count[job.job] - least
+        if spare > 0:
+            self._budget.give_back(job, replicas(spare))
+            self.count[job.job] = least
+
+    def expand(self, gain: Gain) -> None:
+        """Give replicas one at a time where they gain most, ties by priority; a job without any gets its least.
+
+        Args:
+            gain: What the next step from a number of replicas brings; nobody is given what brings nothing.
+        """
+        heap = [(-gain(job, self.count[job.job]), rank, job) for rank, job in enumerate(self._ordered)]
+        heapq.heapify(heap)
+        while heap and self._budget.gpus:
+            lost, rank, job = heapq.heappop(heap)
+            if lost >= 0:
+                return
+            more = 1 if self.count[job.job] else job.spec.roles[0].least
+            if self.count[job.job] < job.spec.roles[0].most and self.give(job, more):
+                heapq.heappush(heap, (-gain(job, self.count[job.job]), rank, job))
+
+    def shapes(self) -> dict[str, Shape]:
+        """What changes, by priority."""
+        wanted = ((job, replicas(self.count[job.job])) for job in self._ordered)
+        return {job.job: shape for job, shape in wanted if shape != job.shape}
