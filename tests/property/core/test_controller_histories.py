@@ -23,6 +23,7 @@ from raytide.policies.fifo import Fifo
 from raytide.policies.first_fit import FirstFit
 from raytide.policies.gittins import Gittins
 from raytide.policies.las2d import Las2d
+from raytide.policies.optimus import Optimus
 from raytide.policies.placement import Consolidated, Count, MostFree, Pack, Spread
 from raytide.policies.shortest import Srgf, Srtf
 from raytide.policies.tiresias import Tiresias
@@ -33,6 +34,7 @@ POLICIES = [
     FirstFit,
     EasyBackfill,
     Gittins,
+    Optimus,
     Fair,
     Srtf,
     Srgf,
