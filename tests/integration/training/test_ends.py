@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -104,26 +100,3 @@ def test_a_name_in_use_is_refused(cluster: TestCluster, tmp_path: Path) -> None:
         with pytest.raises(RequestRefused, match="already running: choose another name"):
             taken.start()
         wait_step(job, 1)
-
-
-FIT = """
-import json, sys
-from raytide.jobs import digits
-from raytide.train import ElasticTrainer, RunConfig, ScalingConfig
-config = {**digits.CONFIG, "epochs": 3}
-run = RunConfig(name="alone", storage_path=sys.argv[1], progress=False)
-result = ElasticTrainer(digits.loop, train_loop_config=config,
-                        scaling_config=ScalingConfig(num_workers=(1, 2)), run_config=run).fit()
-print(json.dumps({"status": result.status, "accuracy": result.metrics["accuracy"]}))
-"""
-
-
-def test_fit_brings_its_own_cluster(tmp_path: Path) -> None:
-    """Where no cluster runs, ``fit()`` starts one for itself and ends it."""
-    environment = {**os.environ, "RAY_ADDRESS": "local", "RAY_AUTH_MODE": "disabled"}
-    command = [sys.executable, "-c", FIT, str(tmp_path)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=180, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    told = json.loads(done.stdout.splitlines()[-1])
-    assert told["status"] == "succeeded"
-    assert told["accuracy"] > 0.5
