@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from support.cluster import TestCluster
 
 TIERS = frozenset({"unit", "property", "contract", "replay", "integration", "fault", "gpu"})
 HERE = Path(__file__).parent
@@ -17,8 +22,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(tier)
 
 
-def pytest_sessionfinish() -> None:
-    """End the shared cluster, if a test started it."""
-    from support.cluster import end_shared_cluster
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[TestCluster]:
+    """One real Ray cluster for all tests that need one: two logical nodes with four slots each."""
+    from support.cluster import shared_cluster
 
-    end_shared_cluster()
+    with shared_cluster() as running:
+        yield running

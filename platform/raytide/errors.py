@@ -51,9 +51,5 @@ class LoopError(JobFailed):
         return f"job {self.job}: the training loop raised on rank {self.rank}\n{self.traceback_text}"
 
 
-class DivergedError(JobFailed):
-    """Ranks of one job ran different code (a ``break`` on one rank): training cannot go on."""
-
-
 class StateMismatch(RaytideError):
     """State does not fit the objects it is loaded into (a checkpoint of another model)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import statistics
@@ -106,3 +107,14 @@ def emit(result: dict[str, Any]) -> None:
 def say(text: str) -> None:
     """Progress, on stderr."""
     print(text, file=sys.stderr, flush=True)
+
+
+def simulation_folder(description: str | None) -> Path | None:
+    """Read the command line of a simulation; returns the folder for the tables behind its figures, if one is wanted."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--seed", type=int, default=0, help="for a uniform command line; nothing here is random")
+    parser.add_argument("--out", type=Path, help="folder for the per-job tables")
+    folder: Path | None = parser.parse_args().out
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+    return folder

@@ -7,11 +7,11 @@ difference between a few seconds and a restart.
 
 from __future__ import annotations
 
-import argparse
 import json
 from pathlib import Path
 
 from _philly import mean_jct_s, sim_jobs, simulate, speed_tables
+from _support import simulation_folder
 
 from raytide.policies.elastic_tiresias import ElasticTiresias
 from raytide.policies.las2d import Las2d
@@ -50,10 +50,4 @@ def main(out: Path | None) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seed", type=int, default=0, help="for a uniform command line; nothing here is random")
-    parser.add_argument("--out", type=Path, help="folder for the per-job tables")
-    arguments = parser.parse_args()
-    if arguments.out is not None:
-        arguments.out.mkdir(parents=True, exist_ok=True)
-    main(arguments.out)
+    main(simulation_folder(__doc__))

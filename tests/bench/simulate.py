@@ -6,13 +6,14 @@ size at which its beginning is contended): 1 is linear.
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import resource
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+
+from _support import simulation_folder
 
 from raytide.core import Controller, ControllerConfig, JobSpec, Node, rigid
 from raytide.core.policy import Policy
@@ -81,10 +82,4 @@ def main(out: Path | None) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seed", type=int, default=0, help="for a uniform command line; nothing here is random")
-    parser.add_argument("--out", type=Path, help="folder for the per-job tables")
-    arguments = parser.parse_args()
-    if arguments.out is not None:
-        arguments.out.mkdir(parents=True, exist_ok=True)
-    main(arguments.out)
+    main(simulation_folder(__doc__))

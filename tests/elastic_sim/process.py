@@ -282,7 +282,7 @@ class Process:
             return
         reduced = [max(column) for column in zip(*ballot.result.values(), strict=True)]
         outcome = Outcome.decode(reduced)
-        self.carry_out(member.decide(outcome, Position(applied + outcome.depth + 1)))
+        member.decide(outcome)
         if member.broken or member.active is not generation:
             return
         seen = tuple(sorted(item for item in self.results.items() if item[0][0] == applied - 1))

@@ -39,33 +39,22 @@ class TestCluster:
         return any(known["Alive"] for known in ray.nodes() if known["NodeID"] == node.node_id)
 
 
-_shared: TestCluster | None = None
-
-
 @contextmanager
 def shared_cluster() -> Iterator[TestCluster]:
-    """The cluster of this test run; started by the first who asks, ended with the process."""
-    global _shared  # noqa: PLW0603 - two conftest files share one cluster
-    if _shared is None:
-        os.environ["RAY_AUTH_MODE"] = "disabled"
-        cluster = Cluster(
-            initialize_head=True,
-            head_node_args={
-                "num_cpus": SLOTS_PER_NODE,
-                "labels": {"raytide.node": "node-a"},
-                "include_dashboard": False,
-            },
-        )
+    """A cluster of two logical nodes, connected; ends with the context."""
+    os.environ["RAY_AUTH_MODE"] = "disabled"
+    cluster = Cluster(
+        initialize_head=True,
+        head_node_args={
+            "num_cpus": SLOTS_PER_NODE,
+            "labels": {"raytide.node": "node-a"},
+            "include_dashboard": False,
+        },
+    )
+    try:
         cluster.add_node(num_cpus=SLOTS_PER_NODE, labels={"raytide.node": "node-b"})
         ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
-        _shared = TestCluster(cluster)
-    yield _shared
-
-
-def end_shared_cluster() -> None:
-    """End the cluster, if one was started."""
-    global _shared  # noqa: PLW0603 - as above
-    if _shared is not None:
+        yield TestCluster(cluster)
+    finally:
         ray.shutdown()
-        _shared.cluster.shutdown()
-        _shared = None
+        cluster.shutdown()

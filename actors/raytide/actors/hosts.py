@@ -245,7 +245,7 @@ class Hosts:
                 self._say(replica, LoopRaised(str(error)))
                 break
             except RayError as error:
-                self._say(replica, Died(_first_line(error)))
+                self._say(replica, Died(_cause_of(error)))
                 break
         with self._lock:
             mine = self._hosts.pop(replica, None)
@@ -285,7 +285,7 @@ class Hosts:
         self.sweep()  # what was reserved or claimed, and not started on
 
 
-def _first_line(error: RayError) -> str:
+def _cause_of(error: RayError) -> str:
     text = str(error).strip()
     wanted = [line for line in text.splitlines() if "exit" in line.lower() or "died" in line.lower()]
     return (wanted or [text])[0].strip()[:300]

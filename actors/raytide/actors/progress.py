@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from raytide.actors.views import Event, JobView
+from raytide.actors.views import Event, JobView, metrics_text
 
 _QUIET = frozenset({"request", "fence", "checkpoint"})
 _STYLES = {
@@ -165,7 +165,7 @@ def status_line(view: JobView) -> Text:
         f"step {view.step}",
         f"{view.world_size} of {view.least}..{view.most} replicas",
         f"{view.samples_per_s:.0f} samples/s",
-        *(f"{key} {value:.4g}" for key, value in view.metrics.items()),
+        *([metrics_text(view.metrics)] if view.metrics else []),
     ]
     style = "green" if view.phase == "running" else "yellow"
     line = Text.assemble((view.name, "bold"), "  ", (view.phase, style), "  ", "  ".join(parts))

@@ -93,7 +93,7 @@ class Replica:
         """Make the device context; returns the process id."""
         if torch.cuda.is_available():
             torch.cuda.init()
-        torch.zeros(1)
+        torch.optim.SGD([torch.zeros(1)])  # the first optimizer imports torch._dynamo, which takes two seconds
         return os.getpid()
 
     def assign(self, assignment: Assignment, master: Handle) -> int:

@@ -78,3 +78,8 @@ class Profile:
     step_s: float
     samples_per_s: float
     steps: int
+
+
+def metrics_text(metrics: Mapping[str, Any]) -> str:
+    """``loss 0.0123  accuracy 0.99``."""
+    return "  ".join(f"{k} {v:.4g}" if isinstance(v, int | float) else f"{k} {v}" for k, v in metrics.items())

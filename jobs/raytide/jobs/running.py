@@ -77,14 +77,16 @@ def parse_workers(text: str) -> tuple[int, int]:
     return least, most
 
 
-def parse_settings(pairs: Sequence[str]) -> Config:
-    """``["lr=0.1", "name=x"]`` as a dict; values are Python literals, or else text."""
+def parse_settings(pairs: Sequence[str], epochs: int | None = None) -> Config:
+    """``["lr=0.1", "name=x"]`` as a dict; values are Python literals, or else text. ``epochs`` is one of its own."""
     settings: Config = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")
         if not equals or not key.strip():
             raise ConfigError("set", f"{pair!r} is no setting", "Write KEY=VALUE, such as --set epochs=3")
         settings[key.strip()] = _literal(text.strip())
+    if epochs is not None:
+        settings["epochs"] = epochs
     return settings
 
 
@@ -105,10 +107,7 @@ def main(module: str) -> None:
         gpu: Annotated[bool, typer.Option("--gpu", help="One GPU for each replica.")] = False,
     ) -> None:
         try:
-            changes = parse_settings(settings or [])
-            if epochs is not None:
-                changes["epochs"] = epochs
-            chosen = job.with_settings(changes)
+            chosen = job.with_settings(parse_settings(settings or [], epochs))
             scaling = ScalingConfig(num_workers=parse_workers(workers), use_gpu=gpu)
         except ConfigError as error:
             raise typer.BadParameter(str(error)) from error

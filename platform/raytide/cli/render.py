@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from raytide.actors.progress import format_bytes, format_ms
-from raytide.actors.views import Event, JobView, MemberView
+from raytide.actors.views import Event, JobView, MemberView, metrics_text
 
 if TYPE_CHECKING:
     from raytide.cli.moments import Moment
@@ -86,11 +86,6 @@ def view_document(view: JobView, names: Mapping[str, str]) -> dict[str, Any]:
 def node_name(node: str, names: Mapping[str, str]) -> str:
     """A node as people call it; a dead one by the beginning of its id."""
     return names.get(node, node[:8])
-
-
-def metrics_text(metrics: Mapping[str, Any]) -> str:
-    """``loss 0.0123  accuracy 0.99``."""
-    return "  ".join(f"{k} {v:.4g}" if isinstance(v, int | float) else f"{k} {v}" for k, v in metrics.items())
 
 
 # --- answers ---------------------------------------------------------------------------------

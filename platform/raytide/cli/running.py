@@ -63,9 +63,7 @@ def load(module: str, settings: list[str], epochs: int | None) -> Job:
     cluster.use_working_folder()
     from raytide.jobs.running import load_job, parse_settings
 
-    changes = parse_settings(settings)
-    if epochs is not None:
-        changes["epochs"] = epochs
+    changes = parse_settings(settings, epochs)
     try:
         return load_job(module).with_settings(changes)
     except (ImportError, SyntaxError) as error:

@@ -5,7 +5,7 @@ from raytide.core.controller import Controller, ControllerConfig
 from raytide.core.job import Job
 from raytide.core.lifecycle import IllegalTransition, JobState
 from raytide.core.model import NOTHING, NOWHERE, JobSpec, Node, Placement, Role, Shape, replicas, rigid
-from raytide.core.policy import NO_CHANGE, Decision, EventDriven, Placer, Policy, PolicyError, Rounds
+from raytide.core.policy import Decision, EventDriven, Placer, Policy, PolicyError, Rounds
 from raytide.core.speed import LinearSpeed, Measurement, SpeedCurve, SpeedModel, SpeedTable, fit_curve
 from raytide.core.tenants import Tenant, TenantTree
 from raytide.core.view import View
@@ -13,7 +13,6 @@ from raytide.core.view import View
 __all__ = [
     "NOTHING",
     "NOWHERE",
-    "NO_CHANGE",
     "Cluster",
     "Controller",
     "ControllerConfig",

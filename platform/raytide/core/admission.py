@@ -21,8 +21,5 @@ def why_impossible(spec: JobSpec, table: JobTable, most_gpus: int) -> str:
     for role in spec.roles:
         if biggest and role.gpus > biggest:
             return f"each {role.name} needs {role.gpus} GPUs on one node and the largest node has {biggest}"
-    for name in table.tenants.path(spec.tenant):
-        limit = table.tenants[name].limit_gpus
-        if limit is not None and least > limit:
-            return f"it needs at least {least} GPUs and tenant {name} is limited to {limit}"
-    return ""
+    small = table.tenants.limiting(spec.tenant, {}, least)
+    return f"it needs at least {least} GPUs and tenant {small.tenant} is limited to {small.limit_gpus}" if small else ""

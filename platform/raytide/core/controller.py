@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from raytide.core.cluster import Cluster
-from raytide.core.commands import Command, Scale, Start, Suspend, Wake
+from raytide.core.commands import Command, Wake
 from raytide.core.events import Event
 from raytide.core.handlers import Handlers
 from raytide.core.job import Job
@@ -182,15 +182,11 @@ class Controller:
         if job.state is not JobState.RUNNING and not (job.state is JobState.STARTING and not shape):
             return  # it is changing; decided again when that is done
         if not shape:
-            reason = decision.reasons.get(job.job, "preempted")
-            job.suspensions += 1
-            commands.append(Suspend(job.job, reason))
-            self._handlers.suspend(now, job, reason)
+            self._handlers.suspend(now, job, decision.reasons.get(job.job, "preempted"), commands)
             return
         placement = self._place(job, shape, decision)
         if placement is not None:
-            self._handlers.resize(now, job, shape, placement)
-            commands.append(Scale(job.job, shape, placement))
+            self._handlers.resize(now, job, shape, placement, commands)
 
     def _grow(self, now: float, job: Job, shape: Shape, decision: Decision, commands: list[Command]) -> None:
         if not job.waiting and job.state is not JobState.RUNNING:
@@ -203,12 +199,9 @@ class Controller:
         if placement is None:
             job.reason = f"no room for {shape} yet: {self.table.cluster.free} GPUs are free"
         elif job.waiting:
-            resume = job.first_start_s is not None
-            self._handlers.start(now, job, shape, placement)
-            commands.append(Start(job.job, shape, placement, resume))
+            self._handlers.start(now, job, shape, placement, commands)
         else:
-            self._handlers.resize(now, job, shape, placement)
-            commands.append(Scale(job.job, shape, placement))
+            self._handlers.resize(now, job, shape, placement, commands)
 
     def _place(self, job: Job, shape: Shape, decision: Decision) -> Placement | None:
         """Where the policy wants it, or where the placer finds room; None while there is none."""

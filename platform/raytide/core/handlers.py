@@ -7,7 +7,7 @@ from typing import Any
 
 from raytide.core import events
 from raytide.core.admission import why_impossible
-from raytide.core.commands import Command, Refuse, Scale, Stop, Suspend
+from raytide.core.commands import Command, Refuse, Scale, Start, Stop, Suspend
 from raytide.core.events import Event
 from raytide.core.job import Job
 from raytide.core.lifecycle import JobState
@@ -66,20 +66,24 @@ class Handlers:
 
     # --- commands carried out on the table ---------------------------------------------------
 
-    def start(self, now: float, job: Job, shape: Shape, placement: Placement) -> None:
+    def start(self, now: float, job: Job, shape: Shape, placement: Placement, commands: list[Command]) -> None:
         """A start was decided."""
+        commands.append(Start(job.job, shape, placement, resume=job.first_start_s is not None))
         self._table.start(now, job, shape, placement)
         if self._instant:
             self._table.settle(now, job, f"runs with {shape}")
 
-    def resize(self, now: float, job: Job, shape: Shape, placement: Placement) -> None:
+    def resize(self, now: float, job: Job, shape: Shape, placement: Placement, commands: list[Command]) -> None:
         """A resize was decided."""
+        commands.append(Scale(job.job, shape, placement))
         self._table.resize(now, job, shape, placement)
         if self._instant:
             self._table.settle(now, job, f"runs with {shape}")
 
-    def suspend(self, now: float, job: Job, reason: str) -> None:
+    def suspend(self, now: float, job: Job, reason: str, commands: list[Command]) -> None:
         """A suspension was decided; slots stay held while the job saves."""
+        commands.append(Suspend(job.job, reason))
+        job.suspensions += 1
         job.become(now, JobState.SUSPENDING, reason)
         if self._instant:
             self._table.release(now, job, JobState.SUSPENDED, reason)
@@ -185,8 +189,7 @@ class Handlers:
                 continue
             placement = self._placer.place(cluster, job, job.shape)
             if placement is not None and event.node not in placement.nodes:
-                self.resize(now, job, job.shape, placement)
-                commands.append(Scale(job.job, job.shape, placement))
+                self.resize(now, job, job.shape, placement, commands)
 
     def _node_lost(self, now: float, event: events.NodeLost, commands: list[Command]) -> None:
         """Jobs go on with what is left of them, if that is enough, and queue again otherwise."""

@@ -78,6 +78,11 @@ class Job:
         return self.spec.job
 
     @property
+    def seniority(self) -> tuple[float, int]:
+        """Orders jobs by submission, those of one instant as they came."""
+        return (self.spec.submitted_s, self.order)
+
+    @property
     def waiting(self) -> bool:
         """It holds nothing and wants to run."""
         return self.state in WAITING

@@ -58,9 +58,6 @@ class Decision:
     wake_at_s: float | None = None
 
 
-NO_CHANGE = Decision()
-
-
 class Policy(Protocol):
     """Decides how many slots each job has.
 

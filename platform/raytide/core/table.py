@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 
 from raytide.core.cluster import Cluster
 from raytide.core.job import Job
@@ -13,6 +14,8 @@ from raytide.core.model import NOTHING, NOWHERE, JobId, JobSpec, Placement, Shap
 from raytide.core.speed import SpeedModel
 from raytide.core.tenants import TenantTree
 from raytide.errors import RaytideError
+
+_SENIORITY = attrgetter("seniority")
 
 
 class UnknownJob(RaytideError):
@@ -49,9 +52,6 @@ class JobTable:
             return self._all[job]
         except KeyError:
             raise UnknownJob(f"there is no job {job}; it was never submitted") from None
-
-    def __contains__(self, job: JobId) -> bool:
-        return job in self._all
 
     @property
     def all(self) -> Mapping[JobId, Job]:
@@ -134,11 +134,11 @@ class JobTable:
 
     def _enqueue(self, job: Job) -> None:
         self.waiting[job.job] = job
-        insort(self._queue, job, key=_by_submission)
+        insort(self._queue, job, key=_SENIORITY)
 
     def _dequeue(self, job: Job) -> None:
         del self.waiting[job.job]
-        del self._queue[bisect_left(self._queue, _by_submission(job), key=_by_submission)]
+        del self._queue[bisect_left(self._queue, job.seniority, key=_SENIORITY)]
 
     def _hold(self, now: float, job: Job, shape: Shape) -> None:
         before = job.gpus
@@ -167,13 +167,8 @@ class JobTable:
     def over_limit(self, job: Job, shape: Shape) -> str:
         """The tenant whose limit the job would break with this shape, with its figures; empty if none."""
         more = job.spec.gpus(shape) - job.gpus
-        if more <= 0:
-            return ""
-        for name in self.tenants.path(job.spec.tenant):
-            limit = self.tenants[name].limit_gpus
-            if limit is not None and self.usage[name] + more > limit:
-                return f"tenant {name} holds {self.usage[name]} of its {limit} GPUs"
-        return ""
+        full = self.tenants.limiting(job.spec.tenant, self.usage, more) if more > 0 else None
+        return f"tenant {full.tenant} holds {self.usage[full.tenant]} of its {full.limit_gpus} GPUs" if full else ""
 
     def validate(self) -> None:
         """Hold every invariant that concerns more than one record."""
@@ -181,7 +176,7 @@ class JobTable:
         assert self.live.keys() == self.waiting.keys() | self.holding.keys()
         assert not self.waiting.keys() & self.holding.keys()
         assert self.cluster.held.keys() == self.holding.keys()
-        assert self._queue == sorted(self.waiting.values(), key=_by_submission)
+        assert self._queue == sorted(self.waiting.values(), key=_SENIORITY)
         usage: defaultdict[str, int] = defaultdict(int)
         for job in self._all.values():
             assert job.ended == (job.job not in self.live), job.story()
@@ -192,10 +187,6 @@ class JobTable:
             for tenant in self.tenants.path(job.spec.tenant):
                 usage[tenant] += job.gpus
         assert all(self.usage[tenant] == usage[tenant] for tenant in usage.keys() | self.usage.keys())
-
-
-def _by_submission(job: Job) -> tuple[float, int]:
-    return (job.spec.submitted_s, job.order)
 
 
 def _union(first: Placement, second: Placement) -> Placement:

@@ -84,7 +84,16 @@ class TenantTree:
             found.append(above)
         return tuple(found)
 
-    def limit_gpus(self, tenant: TenantId) -> int | None:
-        """The tightest limit on the way to the root."""
-        limits = [limit for name in self.path(tenant) if (limit := self[name].limit_gpus) is not None]
-        return min(limits, default=None)
+    def limiting(self, tenant: TenantId, usage: Mapping[TenantId, int], more: int) -> Tenant | None:
+        """Whose limit ``more`` GPUs for a tenant would break: its own or one above it; None if nobody's.
+
+        Args:
+            tenant: Who would get them.
+            usage: GPUs that each tenant and all below it hold.
+            more: How many it would get.
+        """
+        for name in self.path(tenant):
+            found = self[name]
+            if found.limit_gpus is not None and usage.get(name, 0) + more > found.limit_gpus:
+                return found
+        return None

@@ -39,7 +39,6 @@ from raytide.elastic.messages import (
     Saved,
     SaveFailed,
     Status,
-    SwitchAgreed,
     Switched,
 )
 from raytide.elastic.model import ReplicaId, Slot
@@ -138,7 +137,7 @@ class Master:
         s.next_replica += 1
         # Before the first generation there is no state to receive: everybody brings the initial one.
         initial = s.phase is Phase.STARTING
-        s.replicas[name] = ReplicaRecord(slot, started_s=now, heard_s=now, initial=initial, position=s.position)
+        s.replicas[name] = ReplicaRecord(slot, heard_s=now, initial=initial, position=s.position)
         s.target = (*s.target, name)
         self.emit(StartReplica(name, slot, initial, s.position, s.last_checkpoint if initial else ""))
         return name
@@ -175,11 +174,11 @@ class Master:
         if not isinstance(message, Died):
             s.update(replica, heard_s=now, talked=True)
         match message:
-            case Ready(prepare_s):
-                s.update(replica, ready=True, prepare_s=prepare_s)
+            case Ready():
+                s.update(replica, ready=True)
             case Heartbeat():
                 self._heartbeat(now, replica, message)
-            case Connected() | SwitchAgreed() | Switched() | Committed():
+            case Connected() | Switched() | Committed():
                 self.switching.progress(replica, message)
             case GenerationFailed():
                 self.recovery.generation_failed(now, replica, message)

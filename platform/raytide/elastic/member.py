@@ -27,8 +27,6 @@ from raytide.elastic.messages import (
     Release,
     Save,
     Status,
-    SwitchAgreed,
-    SwitchAhead,
     Switched,
     ToReplica,
 )
@@ -126,7 +124,6 @@ class Member:
         self.pending: Generation | None = None
         self.pending_connected = False
         self.switch_at: int | None = None
-        self.switch_ahead: SwitchAhead | None = None
         self.fence = 0
         self.parked = False
         self.lingering = False
@@ -151,9 +148,6 @@ class Member:
                 return self._published(generation)
             case Fence(number):
                 return self._fenced(number)
-            case SwitchAhead():
-                if self.pending is not None and message.generation == self.pending.number:
-                    self.switch_ahead = message
             case Demote(number):
                 self._demoted(number)
             case Halt():
@@ -210,7 +204,7 @@ class Member:
 
     def _forget_plans(self) -> None:
         """What was planned in a generation ends with it; the master repeats what is still wanted."""
-        self.switch_at = self.switch_ahead = None
+        self.switch_at = None
         self.halt = self.halt_at = self._halted_told = None
         self.stopped = False
 
@@ -284,16 +278,12 @@ class Member:
         """Recovery is at once; a newcomer goes to meet the state as soon as it is connected."""
         return not pending.planned or (self.active is None and self.parked)
 
-    def park(self, prepare_s: float = 0.0) -> list[Effect]:
+    def park(self) -> list[Effect]:
         """The loop stands where it can become a member."""
         if self.parked:
             return []
         self.parked = True
-        return [Send(Ready(prepare_s))]
-
-    def unpark(self) -> None:
-        """The loop moves on without having become a member (it runs to its next parking place)."""
-        self.parked = False
+        return [Send(Ready())]
 
     def adopted(self, generation: Generation, *, applied: int, collectives: int, cost: Cost) -> list[Effect]:
         """The transfers of ``generation`` are done; this replica's state stands at ``applied`` steps.
@@ -332,20 +322,16 @@ class Member:
             place=place,
         )
 
-    def decide(self, outcome: Outcome, switch: Position) -> list[Effect]:
+    def decide(self, outcome: Outcome) -> None:
         """Take the outcome of the ballot of the step in flight (all members see the same).
 
-        Args:
-            outcome: Reduced ballot.
-            switch: Position of the boundary ``outcome.depth + 1`` steps after the current one.
+        What it agrees on happens at the boundary behind the steps that loaders have loaded ahead.
         """
         if self.halt is not None and outcome.halt and self.halt_at is None:
             self.halt_at = self.applied + 1
         pending = self.pending
-        if self.switch_at is not None or pending is None or outcome.connected_to != pending.number:
-            return []
-        self.switch_at = switch.step
-        return [Send(SwitchAgreed(pending.number, switch))]
+        if self.switch_at is None and pending is not None and outcome.connected_to == pending.number:
+            self.switch_at = self.applied + outcome.depth + 1
 
     def applied_step(self, pause_s: float = 0.0) -> list[Effect]:
         """One more step is in this replica's state."""

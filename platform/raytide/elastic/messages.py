@@ -35,14 +35,6 @@ class Demote:
 
 
 @dataclass(frozen=True)
-class SwitchAhead:
-    """A newcomer may load its first batch: ``generation`` takes over at ``position``."""
-
-    generation: int
-    position: Position
-
-
-@dataclass(frozen=True)
 class Halt:
     """End training of ``generation`` together at an agreed boundary; rank 0 saves first if ``save``.
 
@@ -73,7 +65,7 @@ class AskStatus:
     """A restarted master asks where everybody stands."""
 
 
-ToReplica = Publish | Fence | Demote | SwitchAhead | Halt | Save | Release | AskStatus
+ToReplica = Publish | Fence | Demote | Halt | Save | Release | AskStatus
 
 # --- replica -> master -----------------------------------------------------------------------
 
@@ -82,22 +74,12 @@ ToReplica = Publish | Fence | Demote | SwitchAhead | Halt | Save | Release | Ask
 class Ready:
     """The loop stands at its first boundary (or is back there): context, model and data are prepared."""
 
-    prepare_s: float = 0.0
-
 
 @dataclass(frozen=True)
 class Connected:
     """Connected to the group of ``generation``."""
 
     generation: int
-
-
-@dataclass(frozen=True)
-class SwitchAgreed:
-    """All members are connected to ``generation``: it takes over at ``position``."""
-
-    generation: int
-    position: Position
 
 
 @dataclass(frozen=True)
@@ -251,7 +233,6 @@ class Died:
 FromReplica = (
     Ready
     | Connected
-    | SwitchAgreed
     | Switched
     | Committed
     | GenerationFailed

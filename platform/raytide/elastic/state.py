@@ -26,7 +26,6 @@ class ReplicaRecord:
     """One replica as the master sees it.
 
     Attributes:
-        started_s: When its start was asked for.
         heard_s: When it last said anything.
         talked: It has said something since its start.
         initial: It started with the job (or its restart), so its initial state is legitimate.
@@ -35,7 +34,6 @@ class ReplicaRecord:
     """
 
     slot: Slot
-    started_s: float
     heard_s: float
     talked: bool = False
     initial: bool = False
@@ -45,7 +43,6 @@ class ReplicaRecord:
     place: str = ""
     waiting_for: str = ""
     place_since_s: float = 0.0
-    prepare_s: float = 0.0
 
     @property
     def finished(self) -> bool:

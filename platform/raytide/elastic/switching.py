@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from raytide.elastic.effects import Tell
-from raytide.elastic.messages import Committed, Connected, Publish, SwitchAgreed, SwitchAhead, Switched
+from raytide.elastic.messages import Committed, Connected, Publish, Switched
 from raytide.elastic.model import Cost, Generation, ReplicaId, Transfer, rank_order, spread_transfers
 from raytide.elastic.phase import Phase
 
@@ -74,25 +74,15 @@ class Switching:
         m.go(Phase.SWITCHING)
         m.emit(*(Tell(r, Publish(s.pending)) for r in dict.fromkeys((*s.active.members, *members))))
 
-    def progress(self, replica: ReplicaId, message: Connected | SwitchAgreed | Switched | Committed) -> None:
+    def progress(self, replica: ReplicaId, message: Connected | Switched | Committed) -> None:
         """Note how far a replica is on its way into a generation."""
         match message:
-            case SwitchAgreed():
-                self._agreed(message)
             case Switched():
                 self._switched(replica, message)
             case Committed():
                 self._committed(message)
             case Connected():
                 pass  # readiness is voted in band; for people, and for logs
-
-    def _agreed(self, message: SwitchAgreed) -> None:
-        """The step of the switch is fixed: newcomers may load their first batch."""
-        m, s = self._master, self._master.state
-        if s.pending is None or s.active is None or s.pending.number != message.generation:
-            return
-        ahead = SwitchAhead(message.generation, message.position)
-        m.emit(*(Tell(r, ahead) for r in s.pending.members if r not in s.active.members))
 
     def _switched(self, replica: ReplicaId, message: Switched) -> None:
         """A participant has the state of the new generation."""

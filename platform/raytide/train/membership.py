@@ -29,7 +29,7 @@ from raytide.elastic.member import (
     Send,
     Wait,
 )
-from raytide.elastic.messages import FromReplica, Save, SwitchAhead, ToReplica
+from raytide.elastic.messages import FromReplica, Save, ToReplica
 from raytide.elastic.model import Cost, Generation, Position, ReplicaId
 
 logger = logging.getLogger(__name__)
@@ -344,16 +344,15 @@ class Membership:
         with self._lock:
             return self.member.ballot(place, depth, stop=stop)
 
-    def decide(self, outcome: Outcome, switch: Position) -> None:
+    def decide(self, outcome: Outcome) -> None:
         """Take the outcome of the vote of the step in flight."""
         with self._lock:
-            effects = self.member.decide(outcome, switch)
-        self._run(effects)
+            self.member.decide(outcome)
 
-    def park(self, prepare_s: float) -> None:
+    def park(self) -> None:
         """The loop stands where it can become a member."""
         with self._lock:
-            effects = self.member.park(prepare_s)
+            effects = self.member.park()
         self._run(effects)
 
     def take_saves(self) -> Sequence[Save]:
@@ -380,10 +379,6 @@ class Membership:
             if pending is not None and switch_at is not None and step >= switch_at:
                 return pending
             return self.member.active
-
-    def switch_ahead(self) -> SwitchAhead | None:
-        """The switch this newcomer is waiting for, once its step is known."""
-        return self.member.switch_ahead
 
     def close(self) -> None:
         """Abort and close every group."""

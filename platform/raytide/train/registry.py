@@ -43,10 +43,6 @@ class Registry:
         """State of every object; tensors alias the live ones."""
         return {name: value.state_dict() for name, value in self._objects.items()}
 
-    def name_of(self, value: Any) -> str:
-        """Name of a registered object."""
-        return next(name for name, known in self._objects.items() if known is value)
-
     def trainable(self) -> dict[str, list[bool]]:
         """Which parameters of each module are trained: loops may freeze and unfreeze layers as they go."""
         return {n: [p.requires_grad for p in m.parameters()] for n, m in self if isinstance(m, nn.Module)}

@@ -104,12 +104,13 @@ class Saves:
         """Save at this boundary if somebody asked for it, or if it is time."""
         at = self._standing
         every_s = at.spec.checkpoint_every_s
-        due = every_s and not self._saver.writing and time.monotonic() - self._saver.saved_s > every_s
-        due, self._wanted = due or self._wanted, False
-        saves = at.membership.take_saves()
-        if at.rank == 0:
-            for request in [save.request for save in saves] or ([""] if due else []):
-                self.here(request)
+        overdue = every_s and not self._saver.writing and time.monotonic() - self._saver.saved_s > every_s
+        requests = [save.request for save in at.membership.take_saves()]
+        if not requests and (overdue or self._wanted):
+            requests = [""]
+        self._wanted = False
+        for request in requests:
+            self.here(request)
 
     def here(self, request: str = "") -> None:
         """Save the state as it is, in the background."""

@@ -76,7 +76,6 @@ class Session:
         engine, carrier = self.standing.engine, self.standing.carrier
         if self.spec.virtual_shards:
             engine.reducer = ShardReducer(engine)
-        engine.next_switch = self._training.position_ahead
         engine.data_wait_s = self._training.data_wait_s
         engine.on_commit = self._training.committed
         engine.on_diverged = self._diverged

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 from raytide.elastic.member import HaltNow, Proceed, Rejoin
 from raytide.elastic.model import Generation, Position
 from raytide.errors import RaytideError
@@ -41,7 +39,6 @@ class Standing:
         self.inert = not spec.initial
         self.rehearsed = False
         self.place = "starting"
-        self._started_s = time.monotonic()
 
     def begin_at(self, position: Position) -> None:
         """The job begins here: nothing has been trained yet in this life of it."""
@@ -77,7 +74,7 @@ class Standing:
 
     def _park(self) -> None:
         self.place = "waiting to join"
-        self.membership.park(time.monotonic() - self._started_s)
+        self.membership.park()
 
     def join(self) -> None:
         """A newcomer stands where it can become a member, and returns as one."""

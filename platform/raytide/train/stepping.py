@@ -53,7 +53,6 @@ class StepEngine:
         registry: The job's state.
 
     Attributes:
-        next_switch: Tells the position of the boundary so many steps after the step in flight.
         data_wait_s: Tells how long the loop has waited for data so far.
         on_commit: Called with the boundaries before and after a step that was applied here.
         on_diverged: Called when the ranks are at different places; does not return to a healthy loop.
@@ -72,7 +71,6 @@ class StepEngine:
         self.on_commit: Callable[[Position, Position], None] = lambda before, after: None
         self.on_diverged: Callable[[], None] = lambda: None
         self.recover: Callable[[], object] = lambda: None
-        self.next_switch: Callable[[Position, int], Position] = lambda position, steps: position
         self.data_wait_s: Callable[[], float] = lambda: 0.0
         self._membership = membership
         self._registry = registry
@@ -179,8 +177,7 @@ class StepEngine:
             self.parted()
             return
         self._stop_voted = outcome.stop
-        switch = self.next_switch(self.position, outcome.depth + 1)
-        self._membership.decide(outcome, switch)
+        self._membership.decide(outcome)
 
     def finish(self) -> bool:
         """The loop reached a point behind the step; returns whether the step counts."""

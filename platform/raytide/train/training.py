@@ -225,16 +225,6 @@ class Training:
         """Seconds the loop has waited for data."""
         return self._feed.wait_s if self._feed is not None else 0.0
 
-    def position_ahead(self, position: Position, steps: int) -> Position:
-        """The boundary ``steps`` steps after the one at ``position``, epochs of equal length assumed."""
-        feed = self._feed
-        target = position.step + steps
-        while feed is not None and position.step < target:
-            if feed.ended(position):
-                position = Position(position.step, position.epoch + 1, 0)
-            position = feed.after(position)
-        return position if position.step == target else Position(target, position.epoch, position.cursor)
-
     def close(self) -> None:
         """End loader processes and files."""
         if self._feed is not None:

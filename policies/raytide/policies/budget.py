@@ -26,12 +26,9 @@ class Budget:
     def take(self, job: Job, shape: Shape) -> bool:
         """Take what ``shape`` of ``job`` needs; False, and nothing taken, if it does not fit."""
         gpus = job.spec.gpus(shape)
-        if gpus > self.gpus or (self._limited and not self._below_limits(job, gpus)):
+        if gpus > self.gpus or (self._limited and self._tenants.limiting(job.spec.tenant, self._usage, gpus)):
             return False
-        self.gpus -= gpus
-        if self._limited:
-            for tenant in self._tenants.path(job.spec.tenant):
-                self._usage[tenant] += gpus
+        self._count(job, gpus)
         return True
 
     def take_requested(self, job: Job) -> bool:
@@ -43,18 +40,13 @@ class Budget:
 
     def give_back(self, job: Job, shape: Shape) -> None:
         """Take back what ``shape`` of ``job`` was given."""
-        gpus = job.spec.gpus(shape)
-        self.gpus += gpus
+        self._count(job, -job.spec.gpus(shape))
+
+    def _count(self, job: Job, gpus: int) -> None:
+        self.gpus -= gpus
         if self._limited:
             for tenant in self._tenants.path(job.spec.tenant):
-                self._usage[tenant] -= gpus
-
-    def _below_limits(self, job: Job, gpus: int) -> bool:
-        for tenant in self._tenants.path(job.spec.tenant):
-            limit = self._tenants[tenant].limit_gpus
-            if limit is not None and self._usage[tenant] + gpus > limit:
-                return False
-        return True
+                self._usage[tenant] += gpus
 
 
 def walk(view: View, ordered: Iterable[Job], wake_at_s: float | None = None) -> Decision:

@@ -50,7 +50,7 @@ class Gittins:
         if len(self._sample) > RELEARN_GROWTH * self._learned_from:
             self._index_at.clear()
             self._learned_from = len(self._sample)
-        return walk(view, sorted(view, key=lambda job: (-self.index(job, view.now), not job.gpus, *_seniority(job))))
+        return walk(view, sorted(view, key=lambda job: (-self.index(job, view.now), not job.gpus, job.seniority)))
 
     def index(self, job: Job, now: float) -> float:
         """The job's index, in 1 / GPU seconds."""
@@ -75,10 +75,6 @@ def _level(attained_gpu_s: float) -> int:
 def _attained(level: int) -> float:
     """The least attained service of a place on the grid."""
     return 0.0 if not level else 10.0 ** ((level - 1) / STEPS_PER_DECADE)
-
-
-def _seniority(job: Job) -> tuple[float, int]:
-    return (job.spec.submitted_s, job.order)
 
 
 def gittins_index(sample: list[float], attained: float) -> float:

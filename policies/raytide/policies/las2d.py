@@ -14,13 +14,11 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 
 from raytide.core import Decision, EventDriven, Job, Shape, View
+from raytide.policies.attained import attains_at_s, has_attained
 from raytide.policies.budget import needs, walk
 
 LIMITS_GPU_S = (3250.0, 7200.0)
 """Limits of all queues but the last, as in the simulator that its authors published."""
-
-ROUNDING_GPU_S = 1e-4
-"""The instant of a demotion is computed in floating point: at it, this much may be missing."""
 
 
 class Las2d:
@@ -59,8 +57,8 @@ class Las2d:
         """Move jobs that reached their queue's limit to the end of the next one; returns the queues that grew."""
         grown: set[int] = set()
         for level in reversed(range(len(self._limits))):  # so that nobody falls through two queues at once
-            limit = self._limits[level] - ROUNDING_GPU_S
-            demoted = [job for job in self._queues[level] if job.attained_gpu_s(now) > limit]
+            limit = self._limits[level]
+            demoted = [job for job in self._queues[level] if has_attained(job, now, limit)]
             for job in demoted:
                 self._queues[level].remove(job)
                 self._enter(job, level + 1)
@@ -70,7 +68,7 @@ class Las2d:
     def _next_demotion_s(self, now: float, shapes: Mapping[str, Shape]) -> float | None:
         """The first instant at which a job that runs from now on reaches its queue's limit."""
         instants = (
-            now + (limit - job.attained_gpu_s(now)) / job.requested_gpus
+            attains_at_s(job, now, limit, job.requested_gpus)
             for limit, queue in zip(self._limits, self._queues, strict=False)
             for job in queue
             if shapes.get(job.job, job.shape)

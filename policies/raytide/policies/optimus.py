@@ -27,7 +27,7 @@ class Optimus:
 
     def decide(self, view: View) -> Decision:
         """The least for everybody, then the rest by gain."""
-        ordered = sorted(view, key=lambda job: (job.spec.submitted_s, job.order))
+        ordered = sorted(view, key=lambda job: job.seniority)
         shares = Shares(view, ordered)
         for job in ordered:
             shares.give(job, job.spec.roles[0].least)

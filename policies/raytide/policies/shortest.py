@@ -34,7 +34,7 @@ class _Shortest:
     def decide(self, view: View) -> Decision:
         """Walk from the shortest to the longest."""
         now, left = view.now, self._left
-        return walk(view, sorted(view, key=lambda job: (left(job, now), job.spec.submitted_s, job.order)))
+        return walk(view, sorted(view, key=lambda job: (left(job, now), job.seniority)))
 
     def why_waiting(self, view: View, job: Job) -> str:
         """How many shorter ones there are, and what is missing."""

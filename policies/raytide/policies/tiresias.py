@@ -13,11 +13,10 @@ from __future__ import annotations
 import math
 
 from raytide.core import Decision, EventDriven, Job, View
+from raytide.policies.attained import attains_at_s, has_attained
 from raytide.policies.budget import needs, walk
 
 DEMOTION_GPU_S = 3600.0
-ROUNDING_GPU_S = 1e-4
-"""The instant of a demotion is computed in floating point: at it, this much may be missing."""
 
 
 class TwoQueues:
@@ -32,25 +31,25 @@ class TwoQueues:
 
     def level(self, job: Job, now: float) -> int:
         """0 for the first queue, 1 for the second."""
-        return int(job.attained_gpu_s(now) > self._limit - ROUNDING_GPU_S)
+        return int(has_attained(job, now, self._limit))
 
     def ordered(self, view: View) -> list[Job]:
         """All jobs, the first to be served first."""
-        return sorted(view, key=lambda job: (self.level(job, view.now), *_seniority(job)))
+        return sorted(view, key=lambda job: (self.level(job, view.now), *_service_order(job)))
 
     def next_demotion_s(self, view: View, gpus: dict[str, int]) -> float | None:
         """The first instant at which a job reaches the limit, if each holds ``gpus`` from now on."""
         instants = (
-            view.now + (self._limit - job.attained_gpu_s(view.now)) / gpus[job.job]
+            attains_at_s(job, view.now, self._limit, gpus[job.job])
             for job in view
             if gpus.get(job.job) and not self.level(job, view.now)
         )
         return min(instants, default=None)
 
 
-def _seniority(job: Job) -> tuple[float, float, int]:
+def _service_order(job: Job) -> tuple[float, tuple[float, int]]:
     started_s = math.inf if job.first_start_s is None else job.first_start_s
-    return (started_s, job.spec.submitted_s, job.order)
+    return (started_s, job.seniority)
 
 
 class Tiresias:

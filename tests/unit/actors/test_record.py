@@ -49,7 +49,7 @@ def test_events_keep_their_numbers_over_a_restart(tmp_path: Path) -> None:
 
 def test_journal_survives_as_a_whole(tmp_path: Path) -> None:
     state = JobState("job", Bounds(1, 4))
-    state.replicas["r0"] = ReplicaRecord(Slot("node", 0), 1.0, 2.0)
+    state.replicas["r0"] = ReplicaRecord(Slot("node", 0), 2.0)
     record = Record()
     record.note("generation", "one", {"world_size": 1, "members": ("r0",)})
     record.take(Report(step=1, epoch=0, index=0, rank=0, metrics={"loss": 1.0}))

@@ -33,7 +33,7 @@ def view(name: str = "digits", **changes: Any) -> JobView:
             MemberView("r1", -1, "bbbbbbbbbbbb", 1, "", 0.0),
         ),
         "events": (),
-        "checkpoint": "/tmp/store/step-100",
+        "checkpoint": "store/step-100",
         "error": "",
         "released": False,
     }

@@ -13,10 +13,11 @@ def test_paths_lead_from_a_tenant_to_the_root():
     assert TREE.path("lab") == ("lab",)
 
 
-def test_the_tightest_limit_on_the_way_counts():
-    assert TREE.limit_gpus("vision") == 6
-    assert TREE.limit_gpus("speech") == 8
-    assert TREE.limit_gpus("anybody") is None
+def test_every_limit_on_the_way_counts():
+    assert TREE.limiting("vision", {"vision": 4, "lab": 4}, 2) is None
+    assert TREE.limiting("vision", {"vision": 4, "lab": 4}, 3) == TREE["vision"]
+    assert TREE.limiting("speech", {"lab": 7}, 2) == TREE["lab"]
+    assert TREE.limiting("anybody", {"anybody": 1000}, 1) is None
 
 
 def test_a_tenant_that_is_not_listed_is_a_child_of_the_root():

@@ -27,7 +27,6 @@ from raytide.elastic.messages import (
     Ready,
     Release,
     Save,
-    SwitchAgreed,
     Switched,
 )
 from raytide.elastic.model import Cost, Generation, Position, Transfer
@@ -52,15 +51,15 @@ def trained(name: str = "a", generation: Generation = FIRST, steps: int = 3) -> 
     return member
 
 
-def agree(member: Member, *, connected_to: int = 0, halt: bool = False, depth: int = 0) -> list[object]:
+def agree(member: Member, *, connected_to: int = 0, halt: bool = False, depth: int = 0) -> None:
     outcome = Outcome(connected_to, depth, halt=halt, stop=False, together=True)
-    return member.decide(outcome, Position(member.applied + depth + 1))
+    member.decide(outcome)
 
 
 def test_an_initial_replica_parks_connects_adopts_and_trains():
     member = Member("a", has_state=True)
     assert isinstance(member.next_action(boundary=True), Rejoin)
-    assert member.park(2.5) == [Send(Ready(2.5))]
+    assert member.park() == [Send(Ready())]
     assert isinstance(member.next_action(boundary=True), Wait)
     assert member.handle(Publish(FIRST)) == [Connect(FIRST)]
     assert member.connected(1) == [Send(Connected(1))]
@@ -77,7 +76,8 @@ def test_a_planned_switch_happens_at_the_agreed_boundary_and_nowhere_else():
     assert member.ballot(0, 1, stop=False).connected_to == 0
     member.connected(2)
     assert member.ballot(0, 1, stop=False).connected_to == 2
-    assert agree(member, connected_to=2, depth=1) == [Send(SwitchAgreed(2, Position(5)))]
+    agree(member, connected_to=2, depth=1)
+    assert member.switch_at == 5
     member.applied_step()
     assert member.next_action(boundary=True) == Proceed(FIRST)
     member.applied_step()

@@ -28,8 +28,11 @@ def place(placer, cluster: Cluster, count: int) -> dict[str, int] | None:
     [
         (Pack(), (8, 3, 5), 3, {"n1": 3}),
         (Pack(), (8, 3, 5), 4, {"n2": 4}),
-        (Pack(), (8, 3, 5), 10, {"n0": 8, "n1": 2}),
+        (Pack(), (8, 3, 5), 10, {"n1": 3, "n2": 5, "n0": 2}),
         (Pack(), (8, 8, 8), 20, {"n0": 8, "n1": 8, "n2": 4}),
+        (Consolidated(), (8, 3, 5), 3, {"n1": 3}),
+        (Consolidated(), (8, 3, 5), 10, {"n0": 8, "n1": 2}),
+        (Consolidated(), (8, 8, 8), 20, {"n0": 8, "n1": 8, "n2": 4}),
         (Pack(), (1, 1, 0), 3, None),
         (Consolidated(), (4, 4, 6), 5, {"n2": 5}),
         (Consolidated(), (4, 4, 0), 5, {"n0": 4, "n1": 1}),

@@ -32,7 +32,6 @@ from raytide.train.data.split import (
     local_batches,
     micro_batches,
     shares,
-    steps_in_epoch,
 )
 from raytide.train.data.streams import ShardedStream, StreamReader
 
@@ -65,5 +64,4 @@ __all__ = [
     "micro_batches",
     "num_eval_batches",
     "shares",
-    "steps_in_epoch",
 ]

@@ -49,14 +49,6 @@ class EvalProgress:
         """The consumed batch numbers."""
         return frozenset(number for start, stop in self.consumed for number in range(start, stop))
 
-    def with_batch(self, number: int) -> EvalProgress:
-        """Return the progress after one more batch."""
-        return EvalProgress.of([*self.numbers, number], finished=self.finished)
-
-    def at_end(self) -> EvalProgress:
-        """Return the progress of a member that has left the pass."""
-        return EvalProgress(self.consumed, finished=True)
-
 
 def num_eval_batches(length: int, batch_size: int) -> int:
     """Return the number of batches of a pass over ``length`` samples; the last may be smaller."""

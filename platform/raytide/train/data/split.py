@@ -96,11 +96,6 @@ def global_batch(length: int, cursor: int, global_batch_size: int, drop_last: bo
     return Share(cursor, stop)
 
 
-def steps_in_epoch(length: int, global_batch_size: int, drop_last: bool) -> int:
-    """Return the number of optimizer steps of one epoch."""
-    return length // global_batch_size if drop_last else -(-length // global_batch_size)
-
-
 def local_batches(  # noqa: PLR0913 - all of them are facts of one step
     order: Order,
     *,

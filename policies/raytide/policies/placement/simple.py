@@ -65,8 +65,8 @@ def _fullest(cluster: Cluster, _count: int) -> Iterator[tuple[str, int]]:
             yield node, free
 
 
-def _best_fit(cluster: Cluster, count: int) -> Iterator[tuple[str, int]]:
-    """The fullest node that takes all of it; else the emptiest ones, and the rest by best fit."""
+def _fewest(cluster: Cluster, count: int) -> Iterator[tuple[str, int]]:
+    """The fullest node that takes all of it; else the emptiest one, and the rest likewise."""
     used: set[str] = set()
     while True:
         counts = cluster.free_counts()
@@ -80,6 +80,15 @@ def _best_fit(cluster: Cluster, count: int) -> Iterator[tuple[str, int]]:
         used.add(node)
         count -= free
         yield node, free
+
+
+def _best_fit(cluster: Cluster, count: int) -> Iterator[tuple[str, int]]:
+    """The fullest node that takes all of it; else the fullest ones, whatever is free there."""
+    fitting = next((free for free in cluster.free_counts() if free >= count), None)
+    if fitting is None:
+        yield from _fullest(cluster, count)
+    else:
+        yield cluster.nodes_with(fitting)[0][1], fitting
 
 
 def _one_each(cluster: Cluster, count: int) -> Iterator[tuple[str, int]]:
@@ -99,7 +108,9 @@ class Count(_ByOrder):
 
 
 class Pack(_ByOrder):
-    """Best fit: the fullest node that takes the whole job, else as few nodes as possible."""
+    """Best fit: the fullest node that takes the whole job; one that no node takes fills up the fullest nodes, so that
+    others stay whole.
+    """
 
     def __init__(self) -> None:
         super().__init__("pack", _best_fit)
@@ -122,7 +133,7 @@ class MostFree(_ByOrder):
 
 
 class Consolidated(_ByOrder):
-    """One node if any has room for the whole job, else the emptiest ones (spill)."""
+    """One node if any has room for the whole job, the fullest of them; else as few nodes as possible (spill)."""
 
     def __init__(self) -> None:
-        super().__init__("consolidated", _best_fit)
+        super().__init__("consolidated", _fewest)

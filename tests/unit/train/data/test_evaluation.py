@@ -30,8 +30,7 @@ def test_progress_keeps_its_numbers(numbers, finished):
 
 def test_progress_is_compact():
     assert EvalProgress.of([7, 0, 1, 2, 3]).consumed == ((0, 4), (7, 8))
-    assert NOTHING.with_batch(5).with_batch(4).consumed == ((4, 6),)
-    assert NOTHING.with_batch(5).at_end() == EvalProgress(((5, 6),), finished=True)
+    assert EvalProgress.of([5, 4]).consumed == ((4, 6),)
 
 
 @pytest.mark.parametrize("ranges", [((3, 3),), ((4, 2),), ((0, 2), (2, 4)), ((5, 6), (0, 1)), ((-1, 2),)])
@@ -85,9 +84,9 @@ def test_any_failures_leave_every_batch_evaluated_once(num_batches, num_members,
             members.remove(member)
             plan = assignments(num_batches, progress, members)
         elif todo:
-            progress[member] = progress[member].with_batch(todo[0])
+            progress[member] = EvalProgress.of([*progress[member].numbers, todo[0]])
         else:
-            progress[member] = progress[member].at_end()
+            progress[member] = EvalProgress(progress[member].consumed, finished=True)
     survived = [number for member in members for number in progress[member].numbers]
     assert len(survived) == len(set(survived))
     missing = set(range(num_batches)) - set(survived)
