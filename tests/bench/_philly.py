@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 
-from raytide.core import Controller, ControllerConfig, JobSpec, Node, Role, SpeedTable
+from raytide.core import Controller, ControllerConfig, Costs, JobSpec, Node, Role, SpeedTable
 from raytide.core.policy import Policy
 from raytide.policies.placement import Count
-from raytide.sim.simulation import Costs, SimJob, SimResult, Simulation
+from raytide.sim.simulation import SimJob, SimResult, Simulation
 from raytide.sim.traces import TraceJob
 from raytide.sim.workload import Fixed
 

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
+from raytide.core import split_batch
 from raytide.sim.pollux import (
     Application,
     JobProgress,
@@ -22,7 +23,6 @@ from raytide.sim.pollux import (
     advance,
     iteration_time,
     load_applications,
-    split_batch,
 )
 from support.scheduling import TRACES
 

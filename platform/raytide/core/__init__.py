@@ -1,7 +1,10 @@
 """The control core: a pure state machine that decides which job has which slots."""
 
+from raytide.core.batch import BatchLimits, Split, split_batch
 from raytide.core.cluster import Cluster, PlacementError
 from raytide.core.controller import Controller, ControllerConfig
+from raytide.core.costs import Costs
+from raytide.core.goodput import Goodput, GradientNoise, StepSample, Training, goodput_of
 from raytide.core.job import Job
 from raytide.core.lifecycle import IllegalTransition, JobState
 from raytide.core.model import NOTHING, NOWHERE, JobSpec, Node, Placement, Role, Shape, replicas, rigid
@@ -13,11 +16,15 @@ from raytide.core.view import View
 __all__ = [
     "NOTHING",
     "NOWHERE",
+    "BatchLimits",
     "Cluster",
     "Controller",
     "ControllerConfig",
+    "Costs",
     "Decision",
     "EventDriven",
+    "Goodput",
+    "GradientNoise",
     "IllegalTransition",
     "Job",
     "JobSpec",
@@ -36,10 +43,15 @@ __all__ = [
     "SpeedCurve",
     "SpeedModel",
     "SpeedTable",
+    "Split",
+    "StepSample",
     "Tenant",
     "TenantTree",
+    "Training",
     "View",
     "fit_curve",
+    "goodput_of",
     "replicas",
     "rigid",
+    "split_batch",
 ]

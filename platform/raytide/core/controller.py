@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from raytide.core.cluster import Cluster
 from raytide.core.commands import Command, Wake
+from raytide.core.costs import Costs
 from raytide.core.events import Event
 from raytide.core.handlers import Handlers
 from raytide.core.job import Job
@@ -35,11 +36,13 @@ class ControllerConfig:
             in which they cost nothing, or in which the simulator alone accounts for their cost.
         most_gpus: GPUs the cluster can grow to; what it has, if None.
         speeds: What is known of jobs' speeds, by the model they train.
+        costs: What changes cost, for policies that weigh it.
     """
 
     instant: bool = False
     most_gpus: int | None = None
     speeds: Mapping[str, SpeedModel] = field(default_factory=dict, hash=False)
+    costs: Costs = field(default_factory=Costs)
 
 
 class Controller:
@@ -106,6 +109,7 @@ class Controller:
             tenants=table.tenants,
             usage=table.usage,
             speeds=self.config.speeds,
+            costs=self.config.costs,
             _table=table,
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from raytide.core.goodput import Training
 from raytide.core.model import JobId, JobSpec, Node, NodeId, Shape
 from raytide.core.tenants import TenantTree
 
@@ -102,6 +103,19 @@ class Progressed:
 
 
 @dataclass(frozen=True, slots=True)
+class Trained:
+    """A job whose batch size is free reported how it trains.
+
+    Attributes:
+        training: Progress, noise and the configuration it runs now (:attr:`~raytide.core.goodput.Training.samples`
+            holds what is new; what is known already stays known).
+    """
+
+    job: JobId
+    training: Training
+
+
+@dataclass(frozen=True, slots=True)
 class NodeJoined:
     """A node is there."""
 
@@ -146,6 +160,7 @@ Event: TypeAlias = (
     | CancelRequested
     | Measured
     | Progressed
+    | Trained
     | NodeJoined
     | NodeDraining
     | NodeLost

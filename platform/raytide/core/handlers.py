@@ -47,6 +47,7 @@ class Handlers:
             events.CancelRequested: self._cancelled,
             events.Measured: self._measured,
             events.Progressed: self._progressed,
+            events.Trained: self._trained,
             events.NodeJoined: self._node_joined,
             events.NodeDraining: self._node_draining,
             events.NodeLost: self._node_lost,
@@ -172,6 +173,11 @@ class Handlers:
         job = self._table[event.job]
         if not job.ended:
             job.progressed(now, event.done)
+
+    def _trained(self, now: float, event: events.Trained, commands: list[Command]) -> None:
+        job = self._table[event.job]
+        if not job.ended:
+            job.trained(now, event.training)
 
     # --- nodes and tenants -------------------------------------------------------------------
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
+from raytide.core.goodput import Training
 from raytide.core.lifecycle import ENDED, HOLDING, WAITING, JobState, check_transition
 from raytide.core.model import NOTHING, JobSpec, Shape
 
@@ -25,6 +27,7 @@ class Job:
         resizes: How often its shape was changed while it ran.
         suspensions: How often it was preempted.
         measured: Samples per second at each shape it has run with.
+        training: What it reported of its training, if its batch size is free.
     """
 
     __slots__ = (
@@ -48,6 +51,7 @@ class Job:
         "spec",
         "state",
         "suspensions",
+        "training",
     )
 
     def __init__(self, spec: JobSpec, order: int) -> None:
@@ -65,6 +69,7 @@ class Job:
         self.resizes = 0
         self.suspensions = 0
         self.measured: dict[Shape, float] = {}
+        self.training = Training()
         self._attained_gpu_s = 0.0
         self._run_s = 0.0
         self._done = 0.0
@@ -145,6 +150,14 @@ class Job:
         """It reported how much of its work is done."""
         self._account(now)
         self._done = done
+
+    def trained(self, now: float, training: Training) -> None:
+        """It reported how it trains; work is counted in epochs."""
+        known = self.training
+        for sample in training.samples:
+            known = known.with_sample(sample)
+        self.training = replace(training, samples=known.samples)
+        self.progressed(now, training.epochs)
 
     def _account(self, now: float) -> None:
         self._attained_gpu_s = self.attained_gpu_s(now)

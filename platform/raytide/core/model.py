@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TypeAlias
 
+from raytide.core.batch import BatchLimits
 from raytide.errors import ConfigError
 
 NodeId: TypeAlias = str
@@ -131,6 +132,7 @@ class JobSpec:
         work: Declared work in all, in the unit of the speed model of :attr:`model` times seconds; None likewise.
         deadline_s: When it has to be done, on the clock of the controller.
         model: Name of what it trains, by which speeds are looked up.
+        batch: Batch sizes that may be chosen for it; None if its batch is fixed. Its work then counts epochs.
     """
 
     job: JobId
@@ -144,6 +146,7 @@ class JobSpec:
     work: float | None = None
     deadline_s: float | None = None
     model: str = ""
+    batch: BatchLimits | None = None
 
     def __post_init__(self) -> None:
         where = f"job {self.job}"

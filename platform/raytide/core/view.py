@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from raytide.core.cluster import Cluster
+from raytide.core.costs import Costs
+from raytide.core.goodput import Goodput, goodput_of
 from raytide.core.job import Job
 from raytide.core.model import JobId, Shape
 from raytide.core.speed import LinearSpeed, SpeedModel
@@ -30,6 +32,7 @@ class View:
         tenants: Quotas.
         usage: GPUs held by each tenant and all below it.
         speeds: Speed models by the model that a job trains.
+        costs: What changes cost.
     """
 
     now: float
@@ -42,11 +45,17 @@ class View:
     tenants: TenantTree
     usage: Mapping[str, int]
     speeds: Mapping[str, SpeedModel]
+    costs: Costs
     _table: JobTable
 
     def speed(self, job: Job) -> SpeedModel:
         """How fast the job is at each size; linear where nothing is known."""
         return self.speeds.get(job.spec.model, _UNKNOWN)
+
+    def goodput(self, job: Job) -> Goodput:
+        """How fast a job whose batch size is free progresses, by what it has reported."""
+        assert job.spec.batch is not None
+        return goodput_of(job.spec.batch, job.training.samples, job.training.noise)
 
     def queue(self) -> Sequence[Job]:
         """Waiting jobs in the order of submission."""

@@ -4,9 +4,10 @@
 :mod:`raytide.sim.report` and drawn by :mod:`raytide.sim.charts`.
 """
 
+from raytide.core import Costs
 from raytide.sim.api import SimOptions, simulate
 from raytide.sim.clusters import parse_cluster
-from raytide.sim.simulation import Costs, SimResult
+from raytide.sim.simulation import SimResult
 from raytide.sim.traces import read_trace
 
 __all__ = ["Costs", "SimOptions", "SimResult", "parse_cluster", "read_trace", "simulate"]

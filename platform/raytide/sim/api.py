@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from raytide.core import Controller, ControllerConfig, JobSpec, Node, Placer, Policy, Role, TenantTree
+from raytide.core import Controller, ControllerConfig, Costs, JobSpec, Node, Placer, Policy, Role, TenantTree
 from raytide.core.events import Event
 from raytide.errors import ConfigError
 from raytide.policies.registry import make_placer, make_policy
 from raytide.sim.clusters import parse_cluster
-from raytide.sim.simulation import Costs, SimJob, SimResult, Simulation
+from raytide.sim.simulation import SimJob, SimResult, Simulation
 from raytide.sim.traces.job import TraceJob
 from raytide.sim.workload import Fixed
 
@@ -61,7 +61,7 @@ def simulate(
         make_placer(placer) if isinstance(placer, str) else placer,
         parse_cluster(cluster) if isinstance(cluster, str) else cluster,
         chosen.tenants,
-        ControllerConfig(instant=True),
+        ControllerConfig(instant=True, costs=chosen.costs),
     )
     simulation = Simulation(controller, jobs, chosen.costs, chosen.faults)
     return simulation.run(_watch(controller, len(jobs), chosen.on_progress))

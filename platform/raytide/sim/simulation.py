@@ -8,36 +8,14 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
-from raytide.core import Controller, Job, JobSpec, Placement, TenantTree
+from raytide.core import Controller, Costs, Job, JobSpec, Placement, TenantTree
 from raytide.core.commands import Command, Refuse, Scale, Start, Stop, Suspend, Wake
 from raytide.core.events import Event, Finished, Submitted, Timer
-from raytide.errors import ConfigError
 from raytide.sim.history import Ledger, Timeline
 from raytide.sim.workload import Workload
-
-
-@dataclass(frozen=True, slots=True)
-class Costs:
-    """Seconds without progress that a change costs the job, while it holds its slots.
-
-    Attributes:
-        start_s: The first start.
-        resume_s: A start after a suspension.
-        resize_s: A change of shape or place while it runs.
-    """
-
-    start_s: float = 0.0
-    resume_s: float = 0.0
-    resize_s: float = 0.0
-
-    def __post_init__(self) -> None:
-        for cost in fields(self):
-            value = getattr(self, cost.name)
-            if not 0 <= value < math.inf:
-                raise ConfigError(f"Costs.{cost.name}", f"{value} is no cost", "Give seconds, 0 or more")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +72,7 @@ class Simulation:
         self._workloads: dict[str, Workload] = {}
         self._ends: list[tuple[float, int, str]] = []
         self._end_of: dict[str, tuple[float, int]] = {}
+        self._reporting: dict[str, None] = {}
         self._number = 0
         self._arrived = self._faulted = 0
         self._wake_s = math.inf
@@ -140,6 +119,7 @@ class Simulation:
             if self._end_of.get(name) == (at_s, number):
                 self._forget(now, name)
                 happened.append(Finished(name))
+        happened += self._reports(now)
         while self._faulted < len(self._faults) and self._faults[self._faulted][0] <= now:
             happened.append(self._faults[self._faulted][1])
             self._faulted += 1
@@ -153,6 +133,13 @@ class Simulation:
             happened.append(Timer())
         return happened
 
+    def _reports(self, now: float) -> Iterator[Event]:
+        for name in self._reporting:
+            event = self._workloads[name].report(now)
+            if event is not None:
+                self._expect_end(name)  # a job may choose its batch anew when it reports
+                yield event
+
     # --- what is done ------------------------------------------------------------------------
 
     def _carry_out(self, now: float, command: Command) -> None:
@@ -164,6 +151,7 @@ class Simulation:
             case Suspend(job):
                 self._workloads[job].pause(now)
                 self._end_of.pop(job, None)
+                self._reporting.pop(job, None)
                 self._ledger.hold(now, job, 0)
             case Stop(job) | Refuse(job):
                 self._forget(now, job)
@@ -172,6 +160,8 @@ class Simulation:
 
     def _run(self, now: float, job: str, placement: Placement, delay_s: float) -> None:
         self._workloads[job].run(now, placement, delay_s)
+        if self._workloads[job].reports:
+            self._reporting[job] = None
         self._ledger.hold(now, job, placement.total, delay_s)
         self._expect_end(job)
 
@@ -185,4 +175,5 @@ class Simulation:
     def _forget(self, now: float, job: str) -> None:
         self._ledger.hold(now, job, 0)
         self._end_of.pop(job, None)
+        self._reporting.pop(job, None)
         self._workloads.pop(job, None)

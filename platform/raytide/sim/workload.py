@@ -7,10 +7,18 @@ from collections.abc import Callable
 from typing import Protocol
 
 from raytide.core import Placement
+from raytide.core.events import Event
 
 
 class Workload(Protocol):
-    """One job's work. Only the simulator calls it, in the order of time."""
+    """One job's work. Only the simulator calls it, in the order of time.
+
+    Attributes:
+        reports: It has something to tell its scheduler while it runs.
+    """
+
+    @property
+    def reports(self) -> bool: ...
 
     def run(self, now: float, placement: Placement, delay_s: float) -> None:
         """From now on it runs there; progress begins after ``delay_s``."""
@@ -24,6 +32,10 @@ class Workload(Protocol):
         """When it will be done if nothing changes; infinite while it is paused."""
         ...
 
+    def report(self, now: float) -> Event | None:
+        """What it tells its scheduler at this instant; asked only if it reports."""
+        ...
+
 
 class Fixed:
     """A job of known work at speeds that depend on where it runs.
@@ -33,6 +45,7 @@ class Fixed:
         speed: Speed of a placement; 1 for every one by default, as rigid traces have it.
     """
 
+    reports = False
     __slots__ = ("_from_s", "_rate", "_speed", "left")
 
     def __init__(self, work: float, speed: Callable[[Placement], float] | None = None) -> None:
@@ -52,3 +65,6 @@ class Fixed:
 
     def finish_s(self) -> float:
         return self._from_s + self.left / self._rate if self._rate else math.inf
+
+    def report(self, now: float) -> Event | None:
+        return None

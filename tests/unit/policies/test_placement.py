@@ -35,6 +35,7 @@ def place(placer, cluster: Cluster, count: int) -> dict[str, int] | None:
         (Consolidated(), (8, 8, 8), 20, {"n0": 8, "n1": 8, "n2": 4}),
         (Pack(), (1, 1, 0), 3, None),
         (Consolidated(), (4, 4, 6), 5, {"n2": 5}),
+        (Consolidated(), (4, 1, 1), 6, {"n0": 4, "n1": 1, "n2": 1}),  # the rest fits only where it is taken already
         (Consolidated(), (4, 4, 0), 5, {"n0": 4, "n1": 1}),
         (MostFree(), (4, 7, 4), 9, {"n1": 7, "n0": 2}),
         (MostFree(), (4, 4, 4), 2, {"n0": 2}),

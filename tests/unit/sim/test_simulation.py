@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from raytide.core import Controller, ControllerConfig, Node, Placement
+from raytide.core import Controller, ControllerConfig, Costs, Node, Placement
 from raytide.core import events as e
 from raytide.policies.fifo import Fifo
 from raytide.policies.placement import Count
 from raytide.policies.shortest import Srtf
-from raytide.sim.simulation import Costs, SimJob, Simulation
+from raytide.sim.simulation import SimJob, Simulation
 from raytide.sim.workload import Fixed
 from support.scheduling import job, nodes
 

@@ -16,7 +16,6 @@ from raytide.sim.pollux.progress import (
     time_to_boundary,
     time_to_completion,
 )
-from raytide.sim.pollux.split import Split, split_batch
 from raytide.sim.pollux.step_time import NotMeasuredError, Placement, StepTimes, Times, canonical
 from raytide.sim.pollux.tables import TableError
 
@@ -28,7 +27,6 @@ __all__ = [
     "NotMeasuredError",
     "Placement",
     "Running",
-    "Split",
     "StepTimes",
     "TableError",
     "Times",
@@ -39,7 +37,6 @@ __all__ = [
     "load_application",
     "load_applications",
     "rate",
-    "split_batch",
     "time_to_boundary",
     "time_to_completion",
 ]

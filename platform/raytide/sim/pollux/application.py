@@ -11,34 +11,24 @@ from functools import cached_property
 
 import numpy as np
 
+from raytide.core import BatchLimits, GradientNoise
 from raytide.errors import ConfigError
 from raytide.sim.pollux.step_time import StepTimes
 from raytide.sim.pollux.tables import FloatArray
 
 
 @dataclass(frozen=True)
-class Limits:
+class Limits(BatchLimits):
     """What an application can be run with.
 
     Attributes:
-        smallest_batch: Samples of one iteration over all replicas, at least; gains are relative to it.
-        largest_batch: The same, at most.
-        min_local: Samples that one replica takes at a time, at least.
-        max_local: The same, at most; a larger share is accumulated.
         epochs: After how many the job is done.
     """
 
-    smallest_batch: int
-    largest_batch: int
-    min_local: int
-    max_local: int
     epochs: int
 
     def __post_init__(self) -> None:
-        if not 0 < self.smallest_batch <= self.largest_batch:
-            raise ConfigError("Limits", f"batch {self.smallest_batch} to {self.largest_batch}", "Order them.")
-        if not 0 < self.min_local <= self.max_local:
-            raise ConfigError("Limits", f"local batch {self.min_local} to {self.max_local}", "Order them.")
+        super().__post_init__()
         if self.epochs < 1:
             raise ConfigError("Limits", f"{self.epochs} epochs", "Give at least one.")
 
@@ -84,7 +74,7 @@ class Application:
     limits: Limits
     validation: Validation
     step_times: StepTimes
-    _gains: dict[int, tuple[float, ...]] = field(default_factory=dict, init=False, repr=False)
+    _noise: dict[int, tuple[GradientNoise, ...]] = field(default_factory=dict, init=False, repr=False)
     _iterations: dict[int, tuple[float, ...]] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
@@ -102,9 +92,7 @@ class Application:
             ConfigError: The batch is outside the limits, or there is no such epoch.
         """
         self._check(epoch)
-        if batch not in self._gains:
-            self._gains[batch] = tuple(self._gains_at(batch).tolist())
-        return self._gains[batch][epoch]
+        return self.noise(batch, epoch).gain(batch / self.limits.smallest_batch)
 
     def remaining_iterations(self, batch: int, epoch: int) -> float:
         """Iterations of ``batch`` left from ``epoch`` (from 0) to the last; 1 in the last and afterwards.
@@ -119,11 +107,19 @@ class Application:
         done = self._iterations[batch]
         return done[-1] - done[epoch] if epoch < self.limits.epochs - 1 else 1.0
 
-    def _gains_at(self, batch: int) -> FloatArray:
-        scale = batch / self.limits.smallest_batch
-        sqr = self.validation.between(self.validation.grad_sqr, batch)
-        var = self.validation.between(self.validation.grad_var, batch)
-        return (var + sqr) / (var / scale + sqr)
+    def noise(self, batch: int, epoch: int) -> GradientNoise:
+        """Noise of the gradients in ``epoch`` (from 0) at ``batch``.
+
+        Raises:
+            ConfigError: The batch is outside the limits, or there is no such epoch.
+        """
+        self._check(epoch)
+        if batch not in self._noise:
+            sqr = self.validation.between(self.validation.grad_sqr, batch)
+            var = self.validation.between(self.validation.grad_var, batch)
+            scale = batch / self.limits.smallest_batch
+            self._noise[batch] = tuple(GradientNoise(float(q), float(v), scale) for q, v in zip(sqr, var, strict=True))
+        return self._noise[batch][epoch]
 
     def _check(self, epoch: int) -> None:
         if not 0 <= epoch < self.limits.epochs:

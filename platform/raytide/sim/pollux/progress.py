@@ -10,8 +10,8 @@ import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from raytide.core import Split, StepSample, split_batch
 from raytide.sim.pollux.application import Application
-from raytide.sim.pollux.split import Split, split_batch
 from raytide.sim.pollux.step_time import Placement
 
 RESTART_DELAY_S = 30.0
@@ -46,10 +46,24 @@ class Running:
         batch, seconds = self._iteration
         return self.app.gain(batch, epoch) / seconds
 
+    @property
+    def total_batch(self) -> int:
+        """What rounding made of :attr:`batch`."""
+        return self._iteration[0]
+
+    def sample(self) -> StepSample:
+        """The step as the job itself measures it."""
+        split = self._split
+        times = self.app.step_times.at(self.placement, split.atomic)
+        return StepSample(sum(self.placement), len(self.placement), split.atomic, times.step_s, times.sync_s)
+
+    @cached_property
+    def _split(self) -> Split:
+        return split_batch(self.app.limits, self.batch, sum(self.placement))
+
     @cached_property
     def _iteration(self) -> tuple[int, float]:
-        split = split_batch(self.app.limits, self.batch, sum(self.placement))
-        return split.batch, iteration_time(self.app, self.placement, split)
+        return self._split.batch, iteration_time(self.app, self.placement, self._split)
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ def _fewest(cluster: Cluster, count: int) -> Iterator[tuple[str, int]]:
     while True:
         counts = cluster.free_counts()
         fits = [free for free in counts if free >= count]
-        for free in fits or reversed(counts):
+        for free in (*fits, *reversed(counts)):
             node = next((name for _, name in cluster.nodes_with(free) if name not in used), None)
             if node is not None:
                 break

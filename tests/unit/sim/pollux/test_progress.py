@@ -6,11 +6,11 @@ import math
 
 import pytest
 
+from raytide.core import Split
 from raytide.errors import ConfigError
 from raytide.sim.pollux import (
     JobProgress,
     Running,
-    Split,
     advance,
     iteration_time,
     rate,

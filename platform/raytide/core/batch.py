@@ -1,11 +1,40 @@
-"""Splitting a total batch over replicas, with gradient accumulation where it does not fit."""
+"""Batch sizes a job can be trained with, and how a batch is split over replicas."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from raytide.errors import ConfigError
-from raytide.sim.pollux.application import Limits
+
+
+@dataclass(frozen=True)
+class BatchLimits:
+    """What may be chosen for a job whose batch size is free.
+
+    Attributes:
+        smallest_batch: Samples of one iteration over all replicas, at least; gains are relative to it.
+        largest_batch: The same, at most.
+        min_local: Samples that one replica takes at a time, at least.
+        max_local: The same, at most; a larger share is accumulated.
+    """
+
+    smallest_batch: int
+    largest_batch: int
+    min_local: int
+    max_local: int
+
+    def __post_init__(self) -> None:
+        if not 0 < self.smallest_batch <= self.largest_batch:
+            problem = f"{self.smallest_batch} to {self.largest_batch}"
+            raise ConfigError("BatchLimits", f"batch {problem} is no range", "Order them")
+        if not 0 < self.min_local <= self.max_local:
+            raise ConfigError("BatchLimits", f"local batch {self.min_local} to {self.max_local}", "Order them")
+
+    @property
+    def most_replicas(self) -> int:
+        """Replicas that can share the largest batch."""
+        return self.largest_batch // self.min_local
 
 
 class Split(NamedTuple):
@@ -27,7 +56,7 @@ class Split(NamedTuple):
         return self.replicas * self.atomic * (self.accumulation + 1)
 
 
-def split_batch(limits: Limits, batch: int, replicas: int, *, accumulate_alone: bool = False) -> Split:
+def split_batch(limits: BatchLimits, batch: int, replicas: int, *, accumulate_alone: bool = False) -> Split:
     """Split ``batch`` over ``replicas`` as Pollux's simulator does (OSDI'21).
 
     All sizes are whole numbers, so rounding is exact and needs no tolerance.

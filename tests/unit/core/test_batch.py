@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from raytide.core import BatchLimits, Split, split_batch
 from raytide.errors import ConfigError
-from raytide.sim.pollux import Limits, Split, split_batch
 
-LIMITS = Limits(smallest_batch=20, largest_batch=640, min_local=10, max_local=80, epochs=1)
+LIMITS = BatchLimits(smallest_batch=20, largest_batch=640, min_local=10, max_local=80)
 
 
 @pytest.mark.parametrize(
