@@ -32,8 +32,10 @@ class Optimus:
         for job in ordered:
             shares.give(job, job.spec.roles[0].least)
 
+        left = {job.job: job.work_left(view.now) for job in ordered}
+
         def gain(job: Job, count: int) -> float:
-            return time_saved_s(view, job, count) if count else 0.0
+            return time_saved_s(view, job, count, left[job.job]) if count else 0.0
 
         shares.expand(gain)
         return Decision(shares.shapes())
@@ -43,9 +45,8 @@ class Optimus:
         return f"{position(view, job)}: {needs(view, job)}; earlier jobs hold their least"
 
 
-def time_saved_s(view: View, job: Job, count: int) -> float:
+def time_saved_s(view: View, job: Job, count: int, left: float) -> float:
     """By how much one more than ``count`` replicas shortens what is left of a job; 0 if nobody declared its work."""
-    left = job.work_left(view.now)
     if math.isinf(left):
         return 0.0
     speed, gpus = view.speed(job).speed, job.spec.roles[0].gpus
