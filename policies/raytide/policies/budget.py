@@ -42,6 +42,11 @@ class Budget:
         self.gpus -= gpus
         return True
 
+    def reserve_limits(self, job: Job) -> None:
+        """Count what the job asked for against its tenants' limits, so that others below them do not overtake it."""
+        for tenant, _ in self._limits(job.spec.tenant):
+            self._usage[tenant] += job.requested_gpus
+
     def give_back(self, job: Job, shape: Shape) -> None:
         """Take back what ``shape`` of ``job`` was given."""
         gpus = job.spec.gpus(shape)

@@ -6,8 +6,8 @@ section 4; by the rule that Pollux's simulator replays it with (Qiao et al., OSD
 Rule, at every event: each job gets its least number of replicas in the order of submission, as long as there is room;
 then, one at a time, the job whose remaining time one more replica shortens most, ties by submission, until none gains.
 Limits: needs declared work; a job without it keeps its least. No cost of resizes is weighed. Where a curve has a hump
-ahead (two more would help, one more does not), it does not look beyond. Later jobs wait while earlier ones hold their
-least, and cannot starve as long as jobs end.
+ahead (two more would help, one more does not), it does not look beyond.
+Starvation: none; each job waits only while earlier ones hold their least.
 """
 
 from __future__ import annotations

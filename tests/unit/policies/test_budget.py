@@ -53,3 +53,12 @@ def test_without_limits_only_the_gpus_count():
     assert budget.take_gpus(seen.jobs["mine"], 8)
     budget.give_back(seen.jobs["mine"], replicas(8))
     assert budget.gpus == 8
+
+
+def test_a_reservation_keeps_others_of_the_tenant_away():
+    seen = view(job("mine", 5, tenant="house"), job("theirs", tenant="other"), job("free", tenant="stranger"))
+    budget = Budget(seen, 8, from_nothing=True)
+    budget.reserve_limits(seen.jobs["mine"])
+    assert not budget.take_gpus(seen.jobs["theirs"], 2)
+    assert budget.take_gpus(seen.jobs["theirs"], 1)
+    assert budget.take_gpus(seen.jobs["free"], 7)
