@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -111,10 +112,24 @@ def say(text: str) -> None:
 
 def simulation_folder(description: str | None) -> Path | None:
     """Read the command line of a simulation; returns the folder for the tables behind its figures, if one is wanted."""
+    return seed_and_folder(description)[1]
+
+
+def seed_and_folder(description: str | None) -> tuple[int, Path | None]:
+    """Read the command line of a script without Ray: the seed of what it draws, and the folder for its tables."""
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--seed", type=int, default=0, help="for a uniform command line; nothing here is random")
-    parser.add_argument("--out", type=Path, help="folder for the per-job tables")
-    folder: Path | None = parser.parse_args().out
+    parser.add_argument("--seed", type=int, default=0, help="of what is drawn, where anything is")
+    parser.add_argument("--out", type=Path, help="folder for the tables behind the figures")
+    given = parser.parse_args()
+    folder: Path | None = given.out
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
-    return folder
+    return given.seed, folder
+
+
+def exponent(sizes: Sequence[int], seconds: Sequence[float]) -> float:
+    """Slope of log(time) over log(size): 1 is linear."""
+    xs, ys = [math.log(n) for n in sizes], [math.log(s) for s in seconds]
+    mean_x, mean_y = statistics.fmean(xs), statistics.fmean(ys)
+    products = sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True))
+    return products / sum((x - mean_x) ** 2 for x in xs)

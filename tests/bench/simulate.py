@@ -7,13 +7,12 @@ size at which its beginning is contended): 1 is linear.
 from __future__ import annotations
 
 import json
-import math
 import resource
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from _support import simulation_folder
+from _support import exponent, simulation_folder
 
 from raytide.core import Controller, ControllerConfig, JobSpec, Node, rigid
 from raytide.core.policy import Policy
@@ -41,14 +40,6 @@ def run(policy: Policy, specs: Sequence[JobSpec], nodes: int) -> tuple[float, Si
     controller = Controller(policy, Count(), cluster, config=ControllerConfig(instant=True))
     result = Simulation(controller, [SimJob(spec, Fixed(spec.duration_s or 1.0)) for spec in specs]).run()
     return time.process_time() - started_s, result
-
-
-def exponent(sizes: Sequence[int], seconds: Sequence[float]) -> float:
-    """Slope of log(time) over log(size)."""
-    xs, ys = [math.log(n) for n in sizes], [math.log(s) for s in seconds]
-    mean_x, mean_y = sum(xs) / len(xs), sum(ys) / len(ys)
-    products = sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True))
-    return products / sum((x - mean_x) ** 2 for x in xs)
 
 
 def write_jobs(result: SimResult, path: Path) -> None:

@@ -31,7 +31,11 @@ app.command(epilog=_example("raytide suspend digits"))(requests.suspend)
 app.command(epilog=_example("raytide resume digits --workers 2"))(requests.resume)
 app.command(epilog=_example("raytide events digits --follow"))(watching.events)
 app.command(epilog=_example("raytide stop digits"))(requests.stop)
-app.command(epilog=_example("raytide simulate trace.csv --nodes 16x8 --policy fifo,las2d"))(simulate.simulate)
+app.command(
+    epilog=_example(
+        "raytide simulate trace.csv --policy fifo,las2d --tenants tenants.yaml --faults mtbf=2d,repair=1h --seeds 3"
+    )
+)(simulate.simulate)
 app.command(epilog=_example("raytide demo"))(demo.demo)
 
 _traces = typer.Typer(help="Make a synthetic trace, or see what is in one.", no_args_is_help=True)

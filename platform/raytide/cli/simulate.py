@@ -4,10 +4,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,13 +15,11 @@ import typer
 from raytide.cli import cluster
 from raytide.cli.options import JsonOption, split_list
 from raytide.cli.output import Output, output
+from raytide.cli.scenario import Scenario, parse_costs, read_tenants
 from raytide.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from raytide.core import Node
-    from raytide.sim import Costs, SimOptions, SimResult
+    from raytide.sim import SimResult
     from raytide.sim.api import Progress
     from raytide.sim.traces import TraceJob
 
@@ -31,12 +27,28 @@ _UPDATES = 200
 """How often a progress bar moves on its way; it costs time."""
 
 
-def simulate(
-    trace: Annotated[Path, typer.Argument(metavar="TRACE", help="A trace in any format that is known.")],
+def simulate(  # noqa: PLR0913, PLR0917 - the options of the command
+    trace: Annotated[
+        str,
+        typer.Argument(metavar="TRACE", help="In any known format, or one that is drawn: generate:jobs=500,span=12h."),
+    ],
     nodes: Annotated[str, typer.Option(metavar="NODESxGPUS", help="The cluster; types: 4x8:A100,2x4:T4.")] = "16x8",
     policy: Annotated[str, typer.Option(metavar="NAME,...", help="Names, or package.module:Class.")] = "fifo",
     placer: Annotated[str, typer.Option(metavar="NAME", help="Where GPUs are taken.")] = "pack",
     folder: Annotated[Path, typer.Option("--out", help="Where tables and pictures go.")] = Path("out/simulation"),
+    tenants: Annotated[
+        Path | None, typer.Option(metavar="FILE.yaml", help="Quotas: guaranteed_gpus, limit_gpus, weight, parent.")
+    ] = None,
+    faults: Annotated[
+        str,
+        typer.Option(
+            metavar="KEY=TIME,...",
+            show_default=False,
+            help="Each node fails (mtbf=6h,repair=30m), or is reclaimed (spot=1d,notice=2m,away=1h).",
+        ),
+    ] = "",
+    seeds: Annotated[int, typer.Option(help="Simulate with so many seeds, of faults and of a drawn trace.")] = 1,
+    seed: Annotated[int, typer.Option(help="The first of them.")] = 0,
     restart_cost: Annotated[
         float, typer.Option(metavar="S", help="Seconds without progress at every start, the first one too.")
     ] = 0.0,
@@ -48,13 +60,20 @@ def simulate(
     """Simulate a trace and compare policies: who waits, for how long, and how full the cluster is."""
     with output(as_json=as_json) as out:
         from raytide.sim import SimOptions, parse_cluster
+        from raytide.sim.faults import parse_faults
 
         policies, there = policy_list(policy, placer), parse_cluster(nodes)
-        options = SimOptions(parse_costs(restart_cost, resize_cost))
-        jobs = read_jobs(trace)
+        options = SimOptions(parse_costs(restart_cost, resize_cost), read_tenants(tenants))
+        scenario = Scenario(trace, there, placer, options, parse_faults(faults) if faults else None)
+        drawn = range(seed, seed + seeds)
+        scenario.check_seeds(drawn)
+        jobs = scenario.jobs(seed)
         prepare_folder(folder)
-        results = _simulate_all(Study(jobs, there, placer, options), policies)
-        _show(out, results, folder)
+        found = []
+        for number in drawn:
+            results = _simulate_all(scenario, jobs if number == seed else scenario.jobs(number), policies, number)
+            found.append(_write(results, folder / f"seed-{number}" if seeds > 1 else folder, out))
+        _show(out, drawn, found, folder)
 
 
 def policy_list(text: str, placer: str) -> tuple[str, ...]:
@@ -77,49 +96,6 @@ def policy_list(text: str, placer: str) -> tuple[str, ...]:
     return names
 
 
-def parse_costs(restart_s: float, resize_s: float) -> Costs:
-    """What changes cost.
-
-    Raises:
-        ConfigError: One is not a number of seconds from 0 up.
-    """
-    from raytide.sim import Costs
-
-    for option, value in (("restart-cost", restart_s), ("resize-cost", resize_s)):
-        if not 0 <= value < math.inf:
-            raise ConfigError(option, f"{value:g} is no cost", "Give seconds, 0 or more")
-    return Costs(start_s=restart_s, resume_s=restart_s, resize_s=resize_s)
-
-
-def read_jobs(trace: Path) -> Sequence[TraceJob]:
-    """The jobs of a trace that can be simulated.
-
-    Raises:
-        ConfigError: There is no such file, or a job has no duration.
-        TraceError: It is malformed.
-    """
-    from raytide.sim.api import sim_jobs
-
-    jobs = read(trace)
-    sim_jobs(jobs)
-    return jobs
-
-
-def read(trace: Path) -> Sequence[TraceJob]:
-    """A trace.
-
-    Raises:
-        ConfigError: There is no such file.
-        TraceError: It is malformed.
-    """
-    from raytide.sim.traces import read_trace
-
-    try:
-        return read_trace(trace)
-    except OSError as error:
-        raise ConfigError("trace", f"{trace}: {error.strerror or error}", "Give the path of a trace") from error
-
-
 def prepare_folder(folder: Path) -> None:
     """Make a folder for results, and see that files can be written there.
 
@@ -135,35 +111,13 @@ def prepare_folder(folder: Path) -> None:
         raise ConfigError("out", problem, "Give a folder of your own") from error
 
 
-class Study:
-    """A trace on a cluster.
-
-    Args:
-        jobs: The trace.
-        nodes: The cluster.
-        placer: Its name.
-        options: Costs.
-    """
-
-    def __init__(self, jobs: Sequence[TraceJob], nodes: Sequence[Node], placer: str, options: SimOptions) -> None:
-        self.jobs = jobs
-        self._nodes = nodes
-        self._placer = placer
-        self._options = options
-
-    def run(self, policy: str, on_progress: Progress) -> SimResult:
-        """Simulate it under one policy."""
-        from raytide.sim import simulate as simulate_trace
-
-        options = replace(self._options, on_progress=on_progress)
-        return simulate_trace(self.jobs, self._nodes, policy, self._placer, options)
-
-
-def _simulate_all(study: Study, policies: Sequence[str]) -> dict[str, SimResult]:
+def _simulate_all(
+    scenario: Scenario, jobs: Sequence[TraceJob], policies: Sequence[str], seed: int
+) -> dict[str, SimResult]:
     results = {}
     for policy in policies:
-        with _bar(policy, len(study.jobs)) as progress:
-            results[policy] = study.run(policy, progress)
+        with _bar(policy, len(jobs)) as progress:
+            results[policy] = scenario.run(jobs, policy, seed, progress)
     return results
 
 
@@ -187,17 +141,35 @@ def _bar(policy: str, total: int) -> Iterator[Progress]:
         yield update
 
 
-def _show(out: Output, results: dict[str, SimResult], folder: Path) -> None:
-    from raytide.cli.simulated import comparison, tenants_compared, write_results
+def _write(results: Mapping[str, SimResult], folder: Path, out: Output) -> dict[str, Any]:
+    """Write what one seed gave; returns its figures by policy."""
+    from raytide.cli.simulated import write_results
     from raytide.sim.report import Run, summary
 
     runs = {name: Run.of(result) for name, result in results.items()}
     figures = {name: summary(run.result, run.jobs) for name, run in runs.items()}
-    document: dict[str, Any] = {"policies": figures}
     try:
-        note = write_results(runs, document, folder)
+        folder.mkdir(exist_ok=True)
+        note = write_results(runs, {"policies": figures}, folder)
     except OSError as error:
         raise ConfigError("out", f"{folder}: {error.strerror or error}", "Make room, or give another folder") from error
     if note:
         out.say(note)
-    out.show(document, comparison(figures), "", tenants_compared(figures), f"\njobs, figures and charts: {folder}")
+    return figures
+
+
+def _show(out: Output, seeds: Sequence[int], found: Sequence[dict[str, Any]], folder: Path) -> None:
+    """The figures of one seed, or of several their means and how far they spread."""
+    from raytide.cli.simulated import comparison, tenants_compared, write_summary
+    from raytide.sim.report import mean_figures, spread_figures
+
+    where = f"\njobs, figures and charts: {folder}"
+    if len(found) == 1:
+        (figures,) = found
+        out.show({"policies": figures}, comparison(figures), "", tenants_compared(figures), where)
+        return
+    means, spread = mean_figures(found), spread_figures(found)
+    document = {"seeds": list(seeds), "policies": means, "spread": spread}
+    write_summary(document, folder)
+    said = f"means of {len(seeds)} seeds ± their standard deviation"
+    out.show(document, said, comparison(means, spread), "", tenants_compared(means, spread), f"{where}/seed-*")

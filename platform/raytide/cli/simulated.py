@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -43,25 +43,34 @@ _ROWS = {
 _SHOWN_TENANTS = 12
 
 
-def comparison(figures: Figures) -> Table:
-    """A line for each figure, a column for each policy."""
+def comparison(figures: Figures, spread: Figures | None = None) -> Table:
+    """A line for each figure, a column for each policy.
+
+    Args:
+        figures: Of one seed, or means over several.
+        spread: How far those seeds are from the means.
+    """
     made = table("", *figures, numbers=figures)
     for label, (key, form) in _ROWS.items():
-        made.add_row(label, *(_cell(found[key], form) for found in figures.values()))
+        made.add_row(label, *_cells(figures, spread, (key,), form))
     for name in next(iter(figures.values()))["classes"]:
-        means = (found["classes"][name]["mean_jct_s"] for found in figures.values())
-        made.add_row(f"mean JCT, {name} (s)", *(_cell(mean, _SECONDS) for mean in means))
+        made.add_row(f"mean JCT, {name} (s)", *_cells(figures, spread, ("classes", name, "mean_jct_s"), _SECONDS))
     return made
 
 
-def tenants_compared(figures: Figures) -> Table:
-    """GPU time of the largest tenants against what they were entitled to, by policy."""
+def tenants_compared(figures: Figures, spread: Figures | None = None) -> Table:
+    """GPU time of the largest tenants against what they were entitled to, by policy.
+
+    Args:
+        figures: Of one seed, or means over several.
+        spread: How far those seeds are from the means.
+    """
     made = table("GPU time over entitlement", "jobs", *figures, numbers=("jobs", *figures))
     first = next(iter(figures.values()))["tenants"]
     largest = sorted(first, key=lambda name: -first[name]["gpu_hours"])
     for name in largest[:_SHOWN_TENANTS]:
-        received = (found["tenants"][name]["received"] for found in figures.values())
-        made.add_row(name, str(first[name]["jobs"]), *(_cell(value, _RATIO) for value in received))
+        received = _cells(figures, spread, ("tenants", name, "received"), _RATIO)
+        made.add_row(name, _COUNT.format(first[name]["jobs"]), *received)
     if len(largest) > _SHOWN_TENANTS:
         made.add_row(f"and {len(largest) - _SHOWN_TENANTS} more", "", *("" for _ in figures))
     return made
@@ -80,10 +89,35 @@ def write_results(runs: Mapping[str, Run], document: Mapping[str, Any], folder: 
         tenant_table(run.result, run.jobs).to_csv(folder / f"tenants-{stem}.csv", index=False, lineterminator="\n")
         if has_parquet:
             run.jobs.to_parquet(folder / f"jobs-{stem}.parquet", index=False)
-    (folder / "summary.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    write_summary(document, folder)
     write_charts(runs, folder)
     return "" if has_parquet else "pyarrow is not installed: the jobs are written as CSV, not as parquet"
 
 
-def _cell(value: float | None, form: str) -> str:
-    return "-" if value is None else form.format(value)
+def write_summary(document: Mapping[str, Any], folder: Path) -> None:
+    """Write ``summary.json``.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    (folder / "summary.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+
+def _cells(figures: Figures, spread: Figures | None, path: Sequence[str], form: str) -> list[str]:
+    """One figure of each policy, with its spread if there is one."""
+    return [
+        _cell(_at(found, path), None if spread is None else _at(spread[name], path), form)
+        for name, found in figures.items()
+    ]
+
+
+def _at(found: Any, path: Sequence[str]) -> Any:
+    for key in path:
+        found = None if found is None else found.get(key)
+    return found
+
+
+def _cell(value: float | None, deviation: float | None, form: str) -> str:
+    if value is None:
+        return "-"
+    return form.format(value) if deviation is None else f"{form.format(value)} ± {form.format(deviation)}"

@@ -12,7 +12,7 @@ import typer
 
 from raytide.cli.options import JsonOption
 from raytide.cli.output import output
-from raytide.cli.simulate import read
+from raytide.cli.scenario import read
 from raytide.errors import ConfigError
 
 if TYPE_CHECKING:

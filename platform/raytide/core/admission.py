@@ -17,7 +17,7 @@ def why_impossible(spec: JobSpec, table: JobTable, most_gpus: int) -> str:
     least = spec.gpus(spec.least_shape)
     if least > most_gpus:
         return f"it needs at least {least} GPUs and the cluster has {most_gpus}"
-    biggest = max((node.gpus for node in table.cluster.nodes), default=0)
+    biggest = table.cluster.largest_node_gpus
     for role in spec.roles:
         if biggest and role.gpus > biggest:
             return f"each {role.name} needs {role.gpus} GPUs on one node and the largest node has {biggest}"

@@ -7,6 +7,7 @@ walking through all of them.
 from __future__ import annotations
 
 from bisect import insort
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -38,6 +39,7 @@ class Cluster:
         self._seats: dict[NodeId, _Seat] = {}
         self._held: dict[JobId, Placement] = {}
         self._by_free: dict[int, list[tuple[int, NodeId]]] = {}
+        self._sizes: Counter[int] = Counter()
         self._joined = 0
         self._trials: list[list[tuple[JobId, Placement]]] = []
         self.total = 0
@@ -59,6 +61,7 @@ class Cluster:
         seat = _Seat(node, self._joined, node.gpus)
         self._joined += 1
         self._seats[node.node] = seat
+        self._sizes[node.gpus] += 1
         self.total += node.gpus
         self._list(seat)
 
@@ -80,8 +83,14 @@ class Cluster:
         if seat.open:
             self._unlist(seat)
         del self._seats[node]
+        self._sizes -= Counter([seat.node.gpus])
         self.total -= seat.node.gpus
         return hit
+
+    @property
+    def largest_node_gpus(self) -> int:
+        """GPUs of the largest node; 0 without nodes."""
+        return max(self._sizes, default=0)
 
     def node(self, node: NodeId) -> Node:
         """The node of this id.
@@ -203,4 +212,5 @@ class Cluster:
             listed = (seat.order, name) in self._by_free.get(seat.free, [])
             assert listed == seat.open, f"node {name} is listed wrongly"
         assert self.free == sum(seat.free for seat in self._seats.values() if seat.open)
-        assert self.total == sum(seat.node.gpus for seat in self._seats.values())
+        assert self._sizes == Counter(seat.node.gpus for seat in self._seats.values())
+        assert self.total == sum(gpus * count for gpus, count in self._sizes.items())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from raytide.core import Controller, ControllerConfig, Costs, JobSpec, Node, Placer, Policy, Role, TenantTree
@@ -25,14 +25,16 @@ class SimOptions:
     Attributes:
         costs: What starts and changes cost; nothing by default.
         tenants: Quotas.
-        faults: Nodes that join, drain or are lost, each with the second in which that happens.
+        faults: Nodes that join, drain or are lost, each with the second in which that happens, in the order of time.
         on_progress: Called after every instant.
+        most_gpus: Jobs that need more are refused, others wait for lost nodes; what is there when they come, if None.
     """
 
     costs: Costs = field(default_factory=Costs)
     tenants: TenantTree = field(default_factory=TenantTree)
-    faults: Sequence[tuple[float, Event]] = ()
+    faults: Iterable[tuple[float, Event]] = ()
     on_progress: Progress | None = None
+    most_gpus: int | None = None
 
 
 def simulate(
@@ -61,7 +63,7 @@ def simulate(
         make_placer(placer) if isinstance(placer, str) else placer,
         parse_cluster(cluster) if isinstance(cluster, str) else cluster,
         chosen.tenants,
-        ControllerConfig(instant=True, costs=chosen.costs),
+        ControllerConfig(instant=True, most_gpus=chosen.most_gpus, costs=chosen.costs),
     )
     simulation = Simulation(controller, jobs, chosen.costs, chosen.faults)
     return simulation.run(_watch(controller, len(jobs), chosen.on_progress))

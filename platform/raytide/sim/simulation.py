@@ -54,7 +54,8 @@ class Simulation:
         controller: With its policy, placer and nodes.
         jobs: The trace; in any order.
         costs: What changes cost.
-        faults: Events at given times: nodes that join, drain or are lost.
+        faults: Events at given times, in their order: nodes that join, drain or are lost. Those after the last job
+            are left out, so they need not end.
     """
 
     def __init__(
@@ -68,13 +69,14 @@ class Simulation:
         self._controller = controller
         self._arrivals = sorted(jobs, key=lambda job: job.spec.submitted_s)
         self._costs = costs or Costs()
-        self._faults = sorted(faults, key=lambda fault: fault[0])
+        self._faults = iter(faults)
+        self._fault = next(self._faults, None)
         self._workloads: dict[str, Workload] = {}
         self._ends: list[tuple[float, int, str]] = []
         self._end_of: dict[str, tuple[float, int]] = {}
         self._reporting: dict[str, None] = {}
         self._number = 0
-        self._arrived = self._faulted = 0
+        self._arrived = 0
         self._wake_s = math.inf
         self.timeline = Timeline()
         self._ledger = Ledger()
@@ -108,8 +110,8 @@ class Simulation:
             times.append(self._ends[0][0])
         if self._arrived < len(self._arrivals):
             times.append(self._arrivals[self._arrived].spec.submitted_s)
-        if self._faulted < len(self._faults):
-            times.append(self._faults[self._faulted][0])
+        if self._fault is not None and (self._arrived < len(self._arrivals) or self._controller.table.live):
+            times.append(self._fault[0])
         return min(times)
 
     def _events_at(self, now: float) -> list[Event]:
@@ -120,9 +122,9 @@ class Simulation:
                 self._forget(now, name)
                 happened.append(Finished(name))
         happened += self._reports(now)
-        while self._faulted < len(self._faults) and self._faults[self._faulted][0] <= now:
-            happened.append(self._faults[self._faulted][1])
-            self._faulted += 1
+        while self._fault is not None and self._fault[0] <= now:
+            happened.append(self._fault[1])
+            self._fault = next(self._faults, None)
         while self._arrived < len(self._arrivals) and self._arrivals[self._arrived].spec.submitted_s <= now:
             job = self._arrivals[self._arrived]
             self._arrived += 1

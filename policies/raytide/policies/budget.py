@@ -22,31 +22,46 @@ class Budget:
         self._tenants = view.tenants
         self._usage: defaultdict[str, int] = defaultdict(int, {} if from_nothing else view.usage)
         self._limited = any(tenant.limit_gpus is not None for tenant in view.tenants)
+        self._limits_above: dict[str, tuple[tuple[str, int], ...]] = {}
 
     def take(self, job: Job, shape: Shape) -> bool:
         """Take what ``shape`` of ``job`` needs; False, and nothing taken, if it does not fit."""
-        gpus = job.spec.gpus(shape)
-        if gpus > self.gpus or (self._limited and self._tenants.limiting(job.spec.tenant, self._usage, gpus)):
+        return self.take_gpus(job, job.spec.gpus(shape))
+
+    def take_gpus(self, job: Job, gpus: int) -> bool:
+        """:meth:`take` of so many GPUs."""
+        if gpus > self.gpus:
             return False
-        self._count(job, gpus)
+        if self._limited:
+            limits = self._limits(job.spec.tenant)
+            for tenant, limit_gpus in limits:
+                if self._usage[tenant] + gpus > limit_gpus:
+                    return False
+            for tenant, _ in limits:
+                self._usage[tenant] += gpus
+        self.gpus -= gpus
         return True
 
-    def take_requested(self, job: Job) -> bool:
-        """:meth:`take` of what the job asked for, whose size is known already."""
-        if self._limited or job.requested_gpus > self.gpus:
-            return self.take(job, job.requested)
-        self.gpus -= job.requested_gpus
-        return True
+    def reserve_limits(self, job: Job) -> None:
+        """Count what the job asked for against its tenants' limits, so that others below them do not overtake it."""
+        for tenant, _ in self._limits(job.spec.tenant):
+            self._usage[tenant] += job.requested_gpus
 
     def give_back(self, job: Job, shape: Shape) -> None:
         """Take back what ``shape`` of ``job`` was given."""
-        self._count(job, -job.spec.gpus(shape))
+        gpus = job.spec.gpus(shape)
+        self.gpus += gpus
+        for tenant, _ in self._limits(job.spec.tenant):
+            self._usage[tenant] -= gpus
 
-    def _count(self, job: Job, gpus: int) -> None:
-        self.gpus -= gpus
-        if self._limited:
-            for tenant in self._tenants.path(job.spec.tenant):
-                self._usage[tenant] += gpus
+    def _limits(self, tenant: str) -> tuple[tuple[str, int], ...]:
+        """The limits that hold for a tenant: its own and those above it."""
+        known = self._limits_above.get(tenant)
+        if known is None:
+            path = (self._tenants[name] for name in self._tenants.path(tenant))
+            known = tuple((above.tenant, above.limit_gpus) for above in path if above.limit_gpus is not None)
+            self._limits_above[tenant] = known
+        return known
 
 
 def walk(view: View, ordered: Iterable[Job], wake_at_s: float | None = None) -> Decision:
@@ -65,7 +80,7 @@ def walk(view: View, ordered: Iterable[Job], wake_at_s: float | None = None) -> 
             holding -= 1
             if not job.spec.preemptible:
                 continue
-        if job.requested_gpus <= budget.gpus and budget.take_requested(job):
+        if budget.take_gpus(job, job.requested_gpus):
             if job.shape is not job.requested and job.shape != job.requested:
                 shapes[job.job] = job.requested
         elif job.gpus:

@@ -8,7 +8,9 @@ durations of running jobs when it will fit (its *shadow time*), and how many GPU
 now if it fits and either ends before the shadow time or needs no more than what will be left.
 Limits: rigid jobs, no preemption, durations as declared. A running job without one never ends as far as this policy
 knows, so behind it nothing is promised to the first waiting job; a waiting one without one overtakes into what is left
-only. Jobs that run longer than declared are taken to end now.
+only. Jobs that run longer than declared are taken to end now. Jobs of other tenants pass one that only its own
+tenant's limit holds back.
+Starvation: none where all jobs declare their durations; possible behind one that does not.
 """
 
 from __future__ import annotations
@@ -37,8 +39,10 @@ class EasyBackfill:
                 shapes[job.job] = job.requested
                 if reservation is not None:
                     reservation.used(job)
-            elif reservation is None and job.requested_gpus > budget.gpus:
-                reservation = _Reservation(view, job, budget.gpus, [view.jobs[name] for name in shapes])
+            elif reservation is None:
+                if job.requested_gpus > budget.gpus:
+                    reservation = _Reservation(view, job, budget.gpus, [view.jobs[name] for name in shapes])
+                budget.reserve_limits(job)
         return Decision(shapes)
 
     def why_waiting(self, view: View, job: Job) -> str:

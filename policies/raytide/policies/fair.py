@@ -8,8 +8,9 @@ tenant has is what it holds and what it held before, with a half-life of one day
 then in the order of submission; one that does not fit is passed by. A tenant below its guarantee whose jobs do not fit
 gets GPUs back from tenants above theirs: preemptible jobs are suspended, the last started first, once they have run for
 their tenant's ``reclaim_after_s``.
-Limits: rigid jobs. GPUs are the dominant resource and the only one counted. A large job can wait for ever while small
-ones of its own tenant keep coming.
+Limits: rigid jobs. GPUs are the dominant resource and the only one counted.
+Starvation: possible; a large job can wait for ever while small ones keep coming, of its own tenant or of others that
+have less.
 """
 
 from __future__ import annotations

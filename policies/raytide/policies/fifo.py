@@ -1,8 +1,9 @@
 """FIFO: first come, first served, and nobody overtakes.
 
 Rule: jobs start in the order of submission with what they requested and keep it until they end. The first one that
-does not fit holds up all behind it, so large jobs are never starved and GPUs idle in front of them.
-Limits: no preemption, no elasticity. A job that only its tenant's limit holds back is passed by.
+does not fit holds up all behind it, and GPUs idle in front of it.
+Limits: no preemption, no elasticity. Jobs of other tenants pass one that only its own tenant's limit holds back.
+Starvation: none; each job waits for earlier ones only.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ class Fifo:
                 shapes[job.job] = shape
             elif job.requested_gpus > budget.gpus:
                 break
+            else:
+                budget.reserve_limits(job)
         return Decision(shapes)
 
     def why_waiting(self, view: View, job: Job) -> str:

@@ -1,7 +1,8 @@
 """First fit: FIFO in which smaller jobs overtake a large one that does not fit.
 
 Rule: walk the queue in the order of submission and start whoever fits; running jobs keep what they have.
-Limits: no preemption, no elasticity. A large job can wait for ever while small ones keep coming.
+Limits: no preemption, no elasticity.
+Starvation: possible; a large job can wait for ever while small ones keep coming.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ Rule: a job that has attained ``a`` GPU seconds has the index ``max over d of P(
 where the distribution is that of finished jobs which needed more than ``a``. At every event jobs go in the order of
 their index, running ones first on ties, then by submission; who does not fit is skipped or preempted.
 Limits: rigid jobs, free preemption. Jobs are put in order at events only, not while their index changes in between.
-Until jobs have finished nothing is known and all go in the order of submission; a job that has attained more than any
-before it comes last, and can wait for ever.
+Until jobs have finished nothing is known and all go in the order of submission.
+Starvation: possible; a job that has attained more than any before it comes last.
 """
 
 from __future__ import annotations

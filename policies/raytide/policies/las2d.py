@@ -5,7 +5,8 @@ Source: Gu et al., *Tiresias: A GPU Cluster Manager for Distributed Deep Learnin
 Rule: jobs enter the first of several queues and are demoted when their attained service (GPUs times seconds) reaches
 the queue's limit; earlier queues go first. Inside a queue running jobs go before waiting ones, and both keep their
 order, so that jobs do not take turns. Who does not fit is skipped or preempted. Demotions happen at the exact instant.
-Limits: rigid jobs, free preemption. There is no promotion: a job in the last queue waits while earlier ones are busy.
+Limits: rigid jobs, free preemption.
+Starvation: possible; there is no promotion, and a job in the last queue waits while earlier ones are busy.
 """
 
 from __future__ import annotations

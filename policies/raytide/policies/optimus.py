@@ -6,8 +6,8 @@ section 4; by the rule that Pollux's simulator replays it with (Qiao et al., OSD
 Rule, at every event: each job gets its least number of replicas in the order of submission, as long as there is room;
 then, one at a time, the job whose remaining time one more replica shortens most, ties by submission, until none gains.
 Limits: needs declared work; a job without it keeps its least. No cost of resizes is weighed. Where a curve has a hump
-ahead (two more would help, one more does not), it does not look beyond. Later jobs wait while earlier ones hold their
-least, and cannot starve as long as jobs end.
+ahead (two more would help, one more does not), it does not look beyond.
+Starvation: none; each job waits only while earlier ones hold their least.
 """
 
 from __future__ import annotations
@@ -32,8 +32,10 @@ class Optimus:
         for job in ordered:
             shares.give(job, job.spec.roles[0].least)
 
+        left = {job.job: job.work_left(view.now) for job in ordered}
+
         def gain(job: Job, count: int) -> float:
-            return time_saved_s(view, job, count) if count else 0.0
+            return time_saved_s(view, job, count, left[job.job]) if count else 0.0
 
         shares.expand(gain)
         return Decision(shares.shapes())
@@ -43,9 +45,8 @@ class Optimus:
         return f"{position(view, job)}: {needs(view, job)}; earlier jobs hold their least"
 
 
-def time_saved_s(view: View, job: Job, count: int) -> float:
+def time_saved_s(view: View, job: Job, count: int, left: float) -> float:
     """By how much one more than ``count`` replicas shortens what is left of a job; 0 if nobody declared its work."""
-    left = job.work_left(view.now)
     if math.isinf(left):
         return 0.0
     speed, gpus = view.speed(job).speed, job.spec.roles[0].gpus

@@ -32,7 +32,7 @@ class Shares:
 
     def give(self, job: Job, count: int) -> bool:
         """Give a job so many replicas more, if there is room."""
-        if not self._budget.take(job, replicas(count)):
+        if not self._budget.take_gpus(job, count * job.spec.roles[0].gpus):
             return False
         self.count[job.job] += count
         return True
@@ -51,15 +51,20 @@ class Shares:
         Args:
             gain: What the next step from a number of replicas brings; nobody is given what brings nothing.
         """
+        if not self._budget.gpus:
+            return
         heap = [(-gain(job, self.count[job.job]), rank, job) for rank, job in enumerate(self._ordered)]
         heapq.heapify(heap)
         while heap and self._budget.gpus:
-            lost, rank, job = heapq.heappop(heap)
+            lost, rank, job = heap[0]
             if lost >= 0:
                 return
-            more = 1 if self.count[job.job] else job.spec.roles[0].least
-            if self.count[job.job] < job.spec.roles[0].most and self.give(job, more):
-                heapq.heappush(heap, (-gain(job, self.count[job.job]), rank, job))
+            count, role = self.count[job.job], job.spec.roles[0]
+            more = 1 if count else role.least
+            if count < role.most and self.give(job, more):
+                heapq.heapreplace(heap, (-gain(job, count + more), rank, job))
+            else:
+                heapq.heappop(heap)
 
     def shapes(self) -> dict[str, Shape]:
         """What changes, by priority."""

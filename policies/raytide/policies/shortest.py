@@ -2,7 +2,8 @@
 
 Rule: at every event, sort all jobs by what is left of them and give each what it requested while there are GPUs; who
 does not fit is skipped, who ran and is not chosen is preempted.
-Limits: needs declared durations (a job without one goes last) and free preemption; long jobs starve under load.
+Limits: needs declared durations (a job without one goes last) and free preemption.
+Starvation: possible; long jobs wait while shorter ones keep coming.
 """
 
 from __future__ import annotations

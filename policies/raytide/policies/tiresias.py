@@ -5,7 +5,8 @@ in Multi-Tenant GPU Clusters*, TPDS 33(1), 2022 (EDL), which starts from this or
 
 Rule: a job leaves the first queue when it has attained 3600 GPU seconds; inside a queue jobs go in the order of their
 first start, and those that never started in the order of submission. Who does not fit is skipped or preempted.
-Limits: rigid jobs. There is no promotion: a job in the second queue waits while the first one is busy.
+Limits: rigid jobs, free preemption.
+Starvation: possible; there is no promotion, and a job in the second queue waits while the first one is busy.
 """
 
 from __future__ import annotations

@@ -39,3 +39,16 @@ def test_the_quickstart_trains_resizes_and_draws(tmp_path: Path, monkeypatch: py
     assert any("image/png" in bundle for bundle in data), "the timeline"
     assert any("world_size" in bundle.get("text/html", "") for bundle in data), "the resizes as a frame"
     assert sum("RequestCost(" in bundle.get("text/plain", "") for bundle in data) == 3
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:jupyter_client", "ignore::DeprecationWarning:zmq")
+def test_five_policies_are_compared_and_explained(tmp_path: Path):
+    notebook = nbformat.read(FOLDER / "02_policies.ipynb", as_version=4)
+    NotebookClient(notebook, timeout=CELL_LIMIT_S, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    text = "".join(output.get("text", "") for output in outputs(notebook))
+    assert text.count("of 48 are free") >= 5, "reasons in words"
+    assert "nobody overtakes" in text
+    data = [output.data for output in outputs(notebook) if "data" in output]
+    assert sum("image/png" in bundle for bundle in data) == 2
+    assert any("mean_queueing_s" in bundle.get("text/html", "") for bundle in data), "the figures as a frame"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from raytide.core import NOWHERE, Cluster, Placement, PlacementError
+from raytide.core import NOWHERE, Cluster, Node, Placement, PlacementError
 from support.scheduling import nodes
 
 
@@ -86,3 +86,13 @@ def test_a_lost_node_takes_slots_with_it(cluster: Cluster):
 def test_two_nodes_of_one_name_are_refused(cluster: Cluster):
     with pytest.raises(PlacementError, match="node n0 is there already"):
         cluster.add_node(nodes(1)[0])
+
+
+def test_the_largest_node_goes_and_comes(cluster: Cluster):
+    assert cluster.largest_node_gpus == 8
+    cluster.remove_node("n0")
+    assert cluster.largest_node_gpus == 4
+    cluster.add_node(Node("n2", 16))
+    cluster.close_node("n2")
+    assert cluster.largest_node_gpus == 16
+    assert Cluster().largest_node_gpus == 0

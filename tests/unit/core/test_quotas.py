@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import pytest
+
+from raytide.core import Tenant, TenantTree
+from raytide.core.quotas import parse_tenants
+from raytide.errors import ConfigError
+
+TEXT = """tenants:
+  - tenant: research
+    guaranteed_gpus: 64
+    limit_gpus: 96
+  - {tenant: vision, parent: research, weight: 2, reclaim_after_s: 60}
+"""
+
+
+def test_a_tree_is_read():
+    research = Tenant("research", guaranteed_gpus=64, limit_gpus=96)
+    vision = Tenant("vision", "research", weight=2.0, reclaim_after_s=60.0)
+    assert parse_tenants(TEXT, "t.yaml") == TenantTree([research, vision])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "t.yaml, line 1: "),
+        ("tenants: [", "t.yaml, line 1: no YAML"),
+        ("a: \x00", "t.yaml: no YAML"),
+        ("tenats: []", "t.yaml, line 1, field 'tenants': field required. Known: tenants"),
+        ("tenants: []\nmore: 1", "t.yaml, line 2, field 'more': extra inputs are not permitted. Known: tenants"),
+        (TEXT.replace("64", "many"), "t.yaml, line 3, field 'guaranteed_gpus': input should be a valid integer"),
+        (TEXT.replace("limit_gpus", "limit"), "t.yaml, line 4, field 'limit': extra inputs are not permitted"),
+        (TEXT.replace("tenant: research", "parent: x"), "t.yaml, line 2, field 'tenant': field required"),
+        (TEXT.replace("60", "-1"), "t.yaml, line 5, field 'reclaim_after_s': input should be greater"),
+        (TEXT.replace("weight: 2", "weight: .inf"), "t.yaml, line 5, field 'weight': input should be a finite"),
+        (TEXT.replace("96", "32"), "t.yaml, line 2, tenant research: limit_gpus: 32 is below the guaranteed 64"),
+        (TEXT.replace("weight: 2", "weight: 0"), "t.yaml, line 5, tenant vision: weight: 0.0 is not positive"),
+        (TEXT.replace("parent: research", "parent: nix"), "t.yaml, tenant vision: parent: there is no tenant 'nix'"),
+        (TEXT.replace("vision", "research"), "t.yaml, tenant research: is listed twice"),
+    ],
+)
+def test_what_is_wrong_is_told_with_line_and_field(text, said):
+    with pytest.raises(ConfigError) as error:
+        parse_tenants(text, "t.yaml")
+    assert str(error.value).startswith(said)
