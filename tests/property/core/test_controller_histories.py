@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from raytide.core import Controller, Node, Tenant, TenantTree
 from raytide.core import events as e
 from raytide.core.commands import Command, Refuse, Scale, Start, Stop, Suspend, Wake
+from raytide.policies.afs import Afs
 from raytide.policies.easy_backfill import EasyBackfill
 from raytide.policies.elastic_tiresias import ElasticTiresias
 from raytide.policies.fair import Fair
@@ -35,6 +36,7 @@ POLICIES = [
     EasyBackfill,
     Gittins,
     Optimus,
+    Afs,
     Fair,
     Srtf,
     Srgf,
