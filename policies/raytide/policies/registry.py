@@ -25,6 +25,7 @@ _POLICIES = {
     "elastic_tiresias": "raytide.policies.elastic_tiresias:ElasticTiresias",
     "optimus": "raytide.policies.optimus:Optimus",
     "afs": "raytide.policies.afs:Afs",
+    "ftf": "raytide.policies.ftf:Ftf",
     "fair": "raytide.policies.fair:Fair",
     "easy_backfill": "raytide.policies.easy_backfill:EasyBackfill",
 }

@@ -22,6 +22,7 @@ from raytide.policies.elastic_tiresias import ElasticTiresias
 from raytide.policies.fair import Fair
 from raytide.policies.fifo import Fifo
 from raytide.policies.first_fit import FirstFit
+from raytide.policies.ftf import Ftf
 from raytide.policies.gittins import Gittins
 from raytide.policies.las2d import Las2d
 from raytide.policies.optimus import Optimus
@@ -37,6 +38,7 @@ POLICIES = [
     Gittins,
     Optimus,
     Afs,
+    partial(Ftf, 20.0),
     Fair,
     Srtf,
     Srgf,
