@@ -35,6 +35,7 @@ _PLACERS = {
     "spread": "raytide.policies.placement:Spread",
     "most_free": "raytide.policies.placement:MostFree",
     "consolidated": "raytide.policies.placement:Consolidated",
+    "random": "raytide.policies.placement:Random",
 }
 
 

@@ -26,7 +26,7 @@ from raytide.policies.ftf import Ftf
 from raytide.policies.gittins import Gittins
 from raytide.policies.las2d import Las2d
 from raytide.policies.optimus import Optimus
-from raytide.policies.placement import Consolidated, Count, MostFree, Pack, Spread
+from raytide.policies.placement import Consolidated, Count, MostFree, Pack, Random, Spread
 from raytide.policies.shortest import Srgf, Srtf
 from raytide.policies.tiresias import Tiresias
 from support.scheduling import job, nodes
@@ -46,7 +46,7 @@ POLICIES = [
     partial(Tiresias, 60.0),
     partial(ElasticTiresias, 60.0, waiting_limit=2),
 ]
-PLACERS = [Count, Pack, Spread, MostFree, Consolidated]
+PLACERS = [Count, Pack, Spread, MostFree, Consolidated, Random]
 STEPS = 60
 
 
