@@ -26,6 +26,7 @@ _POLICIES = {
     "optimus": "raytide.policies.optimus:Optimus",
     "afs": "raytide.policies.afs:Afs",
     "ftf": "raytide.policies.ftf:Ftf",
+    "gavel": "raytide.policies.gavel:Gavel",
     "fair": "raytide.policies.fair:Fair",
     "easy_backfill": "raytide.policies.easy_backfill:EasyBackfill",
 }

@@ -23,6 +23,7 @@ from raytide.policies.fair import Fair
 from raytide.policies.fifo import Fifo
 from raytide.policies.first_fit import FirstFit
 from raytide.policies.ftf import Ftf
+from raytide.policies.gavel import Gavel
 from raytide.policies.gittins import Gittins
 from raytide.policies.las2d import Las2d
 from raytide.policies.optimus import Optimus
@@ -39,6 +40,7 @@ POLICIES = [
     Optimus,
     Afs,
     partial(Ftf, 20.0),
+    partial(Gavel, 10.0),
     Fair,
     Srtf,
     Srgf,
