@@ -9,7 +9,7 @@ from raytide.core.job import Job
 from raytide.core.lifecycle import IllegalTransition, JobState
 from raytide.core.model import NOTHING, NOWHERE, JobSpec, Node, Placement, Role, Shape, replicas, rigid
 from raytide.core.policy import Decision, EventDriven, Placer, Policy, PolicyError, Rounds
-from raytide.core.speed import LinearSpeed, Measurement, SpeedCurve, SpeedModel, SpeedTable, fit_curve
+from raytide.core.speed import LinearSpeed, Measurement, SpeedCurve, SpeedModel, SpeedTable, TypedSpeed, fit_curve
 from raytide.core.tenants import Tenant, TenantTree
 from raytide.core.view import View
 
@@ -48,6 +48,7 @@ __all__ = [
     "Tenant",
     "TenantTree",
     "Training",
+    "TypedSpeed",
     "View",
     "fit_curve",
     "goodput_of",

@@ -77,6 +77,35 @@ class SpeedTable:
         return self.measured[low] * (1 - share) + self.measured[high] * share
 
 
+@dataclass(frozen=True)
+class TypedSpeed:
+    """One speed model for each type of GPU.
+
+    Asked without a type, or for one that nobody measured, it answers with the slowest type it knows.
+
+    Attributes:
+        by_type: Models by GPU type, all in the same unit of work.
+    """
+
+    by_type: Mapping[str, SpeedModel] = field(hash=False)
+
+    def __post_init__(self) -> None:
+        if not self.by_type:
+            raise ConfigError("TypedSpeed.by_type", "no GPU type is given", "Give the speeds on one type at least")
+
+    def on(self, gpu_type: str) -> SpeedModel:
+        """Speeds on GPUs of this type."""
+        return self.by_type.get(gpu_type, self)
+
+    def speed(self, gpus: int, nodes: int = 1) -> float:
+        return min(model.speed(gpus, nodes) for model in self.by_type.values())
+
+
+def speed_on(model: SpeedModel, gpu_type: str) -> SpeedModel:
+    """What is known for GPUs of one type; models that know no types are the same for all."""
+    return model.on(gpu_type) if isinstance(model, TypedSpeed) else model
+
+
 @dataclass(frozen=True, slots=True)
 class Measurement:
     """One measured step time.

@@ -11,7 +11,7 @@ from raytide.core.cluster import Cluster
 from raytide.core.job import Job
 from raytide.core.lifecycle import ENDED, JobState
 from raytide.core.model import NOTHING, NOWHERE, JobId, JobSpec, Placement, Shape
-from raytide.core.speed import SpeedModel
+from raytide.core.speed import SpeedModel, speed_on
 from raytide.core.tenants import TenantTree
 from raytide.errors import RaytideError
 
@@ -97,6 +97,7 @@ class JobTable:
         if target is not None:
             self.cluster.assign(job.job, target)
             del self._before[job.job]
+            self._hold(now, job, job.shape)  # as fast as it is there, without the slots it has left
         job.become(now, JobState.RUNNING, why)
 
     def give_up_resize(self, now: float, job: Job, why: str) -> None:
@@ -149,10 +150,10 @@ class JobTable:
                 self.usage[tenant] += more
 
     def _rate(self, job: Job, shape: Shape) -> float:
-        speeds = self._speeds.get(job.spec.model)
-        if speeds is None or not shape:
+        model = self._speeds.get(job.spec.model)
+        if model is None or not shape:
             return 0.0
-        return speeds.speed(job.spec.gpus(shape), len(self.cluster.placement(job.job).gpus))
+        return self.speed_at(model, job.spec.gpus(shape), self.cluster.placement(job.job))
 
     def change_tenants(self, tenants: TenantTree) -> None:
         """Other quotas from now on; usage is counted anew."""
@@ -163,6 +164,12 @@ class JobTable:
                 self.usage[tenant] += job.gpus
 
     # --- questions ---------------------------------------------------------------------------
+
+    def speed_at(self, model: SpeedModel, gpus: int, placement: Placement) -> float:
+        """The speed of so many GPUs on the nodes of a placement; all wait for the slowest type of them."""
+        types = {self.cluster.node(node).gpu_type for node in placement.nodes}
+        models = [speed_on(model, gpu_type) for gpu_type in types] or [model]
+        return min(one.speed(gpus, len(placement.gpus)) for one in models)
 
     def over_limit(self, job: Job, shape: Shape) -> str:
         """The tenant whose limit the job would break with this shape, with its figures; empty if none."""

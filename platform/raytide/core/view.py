@@ -9,8 +9,8 @@ from raytide.core.cluster import Cluster
 from raytide.core.costs import Costs
 from raytide.core.goodput import Goodput, goodput_of
 from raytide.core.job import Job
-from raytide.core.model import JobId, Shape
-from raytide.core.speed import LinearSpeed, SpeedModel
+from raytide.core.model import JobId, Placement, Shape
+from raytide.core.speed import LinearSpeed, SpeedModel, speed_on
 from raytide.core.table import JobTable
 from raytide.core.tenants import TenantTree
 
@@ -48,9 +48,14 @@ class View:
     costs: Costs
     _table: JobTable
 
-    def speed(self, job: Job) -> SpeedModel:
-        """How fast the job is at each size; linear where nothing is known."""
-        return self.speeds.get(job.spec.model, _UNKNOWN)
+    def speed(self, job: Job, gpu_type: str | None = None) -> SpeedModel:
+        """How fast the job is at each size, on GPUs of one type or wherever; linear where nothing is known."""
+        model = self.speeds.get(job.spec.model, _UNKNOWN)
+        return model if gpu_type is None else speed_on(model, gpu_type)
+
+    def speed_at(self, job: Job, placement: Placement) -> float:
+        """How fast the job would be there: as fast as on the slowest type of GPU among them."""
+        return self._table.speed_at(self.speed(job), placement.total, placement)
 
     def goodput(self, job: Job) -> Goodput:
         """How fast a job whose batch size is free progresses, by what it has reported."""

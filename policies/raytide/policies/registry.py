@@ -24,6 +24,9 @@ _POLICIES = {
     "tiresias": "raytide.policies.tiresias:Tiresias",
     "elastic_tiresias": "raytide.policies.elastic_tiresias:ElasticTiresias",
     "optimus": "raytide.policies.optimus:Optimus",
+    "afs": "raytide.policies.afs:Afs",
+    "ftf": "raytide.policies.ftf:Ftf",
+    "gavel": "raytide.policies.gavel:Gavel",
     "fair": "raytide.policies.fair:Fair",
     "easy_backfill": "raytide.policies.easy_backfill:EasyBackfill",
 }
@@ -33,6 +36,7 @@ _PLACERS = {
     "spread": "raytide.policies.placement:Spread",
     "most_free": "raytide.policies.placement:MostFree",
     "consolidated": "raytide.policies.placement:Consolidated",
+    "random": "raytide.policies.placement:Random",
 }
 
 

@@ -37,6 +37,12 @@ class Shares:
         self.count[job.job] += count
         return True
 
+    def keep_unpreemptible(self) -> None:
+        """Give those that run and may not be suspended their minimum, before anybody else gets anything."""
+        for job in self._ordered:
+            if job.gpus and not job.spec.preemptible:
+                self.give(job, job.spec.roles[0].least)
+
     def shrink(self, job: Job) -> None:
         """Leave a job its minimum."""
         least = job.spec.roles[0].least

@@ -16,15 +16,18 @@ from hypothesis import strategies as st
 from raytide.core import Controller, Node, Tenant, TenantTree
 from raytide.core import events as e
 from raytide.core.commands import Command, Refuse, Scale, Start, Stop, Suspend, Wake
+from raytide.policies.afs import Afs
 from raytide.policies.easy_backfill import EasyBackfill
 from raytide.policies.elastic_tiresias import ElasticTiresias
 from raytide.policies.fair import Fair
 from raytide.policies.fifo import Fifo
 from raytide.policies.first_fit import FirstFit
+from raytide.policies.ftf import Ftf
+from raytide.policies.gavel import Gavel
 from raytide.policies.gittins import Gittins
 from raytide.policies.las2d import Las2d
 from raytide.policies.optimus import Optimus
-from raytide.policies.placement import Consolidated, Count, MostFree, Pack, Spread
+from raytide.policies.placement import Consolidated, Count, MostFree, Pack, Random, Spread
 from raytide.policies.shortest import Srgf, Srtf
 from raytide.policies.tiresias import Tiresias
 from support.scheduling import job, nodes
@@ -35,6 +38,9 @@ POLICIES = [
     EasyBackfill,
     Gittins,
     Optimus,
+    Afs,
+    partial(Ftf, 20.0),
+    partial(Gavel, 10.0),
     Fair,
     Srtf,
     Srgf,
@@ -42,7 +48,7 @@ POLICIES = [
     partial(Tiresias, 60.0),
     partial(ElasticTiresias, 60.0, waiting_limit=2),
 ]
-PLACERS = [Count, Pack, Spread, MostFree, Consolidated]
+PLACERS = [Count, Pack, Spread, MostFree, Consolidated, Random]
 STEPS = 60
 
 

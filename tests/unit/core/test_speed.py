@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raytide.core import LinearSpeed, Measurement, SpeedCurve, SpeedTable, fit_curve
+from raytide.core import LinearSpeed, Measurement, SpeedCurve, SpeedTable, TypedSpeed, fit_curve
 from raytide.errors import ConfigError
 
 
@@ -16,6 +16,13 @@ def test_a_table_is_linear_between_sizes_and_constant_beyond():
 
 def test_unknown_jobs_are_taken_to_scale():
     assert LinearSpeed(3.0).speed(4, nodes=2) == 12.0
+
+
+def test_types_have_speeds_of_their_own_and_the_slowest_stands_for_unknown_ones():
+    typed = TypedSpeed({"A100": LinearSpeed(3.0), "T4": SpeedTable({1: 1.0, 8: 32.0})})
+    assert typed.on("A100").speed(2) == 6.0
+    assert typed.speed(1) == typed.on("H100").speed(1) == 1.0
+    assert typed.speed(8) == 24.0
 
 
 CURVE = SpeedCurve(4.0, 0.1, 0.2, 0.01, 0.5, 0.05)
@@ -66,6 +73,7 @@ def test_every_fit_is_positive_everywhere(rows):
         (lambda: SpeedTable({}), "is no table of speeds"),
         (lambda: SpeedTable({0: 1.0}), "is no table of speeds"),
         (lambda: SpeedTable({1: float("nan")}), "is no table of speeds"),
+        (lambda: TypedSpeed({}), "TypedSpeed.by_type: no GPU type is given"),
         (lambda: Measurement(1, 2, 1.0), "1.0 s on 1 GPUs of 2 nodes"),
         (lambda: Measurement(1, 1, 0.0), "0.0 s on 1 GPUs"),
         (lambda: fit_curve([]), "fit_curve(measurements): there is none"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from raytide.core import NOWHERE, Cluster, Job, Placement, replicas
-from raytide.policies.placement import Consolidated, Count, MostFree, Pack, Spread
+from raytide.policies.placement import Consolidated, Count, MostFree, Pack, Random, Spread
 from support.scheduling import job, nodes
 
 
@@ -49,7 +49,9 @@ def test_new_jobs(placer, free, wanted, given):
     assert place(placer, cluster_with_free(*free), wanted) == given
 
 
-@pytest.mark.parametrize("placer", [Pack(), Spread(), Count(), MostFree(), Consolidated()], ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "placer", [Pack(), Spread(), Count(), MostFree(), Consolidated(), Random()], ids=lambda p: p.name
+)
 def test_a_growing_job_keeps_what_it_has(placer):
     cluster = cluster_with_free(8, 8)
     cluster.assign("new", Placement((("n1", 3),)))
@@ -59,7 +61,9 @@ def test_a_growing_job_keeps_what_it_has(placer):
     assert sum(given.values()) == 5
 
 
-@pytest.mark.parametrize("placer", [Pack(), Spread(), Count(), MostFree(), Consolidated()], ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "placer", [Pack(), Spread(), Count(), MostFree(), Consolidated(), Random()], ids=lambda p: p.name
+)
 def test_a_shrinking_job_leaves_the_node_where_it_has_least(placer):
     cluster = cluster_with_free(8, 8)
     cluster.assign("new", Placement((("n0", 2), ("n1", 5))))
@@ -69,3 +73,21 @@ def test_a_shrinking_job_leaves_the_node_where_it_has_least(placer):
 
 def test_nothing_needs_no_node():
     assert Pack().place(cluster_with_free(0), Job(job("new", 1), 0), replicas(0)) == NOWHERE
+
+
+def test_lots_are_drawn_alike_for_the_same_job_and_seed_only():
+    def drawn(name: str, seed: int = 0) -> Placement | None:
+        return Random(seed).place(cluster_with_free(8, 8, 8, 8), Job(job(name, 8), 0), replicas(8))
+
+    assert drawn("a") == drawn("a")
+    assert len({drawn(f"j{i}") for i in range(10)} | {drawn("a", seed) for seed in range(10)}) > 15
+
+
+def test_every_free_slot_has_the_same_chance():
+    cluster, given = cluster_with_free(1, 7, 4), dict.fromkeys(("n0", "n1", "n2"), 0)
+    for i in range(1200):
+        placement = Random().place(cluster, Job(job(f"j{i}"), 0), replicas(1))
+        assert placement is not None
+        given[placement.nodes[0]] += 1
+    assert given["n0"] == pytest.approx(100, abs=30)
+    assert given["n1"] == pytest.approx(700, abs=60)

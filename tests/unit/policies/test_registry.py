@@ -27,7 +27,7 @@ def test_every_placer_can_be_made(name):
 
 def test_what_there_is():
     assert {"fifo", "first_fit", "srtf", "srgf", "las2d"} <= set(policy_names())
-    assert set(placer_names()) == {"count", "pack", "spread", "most_free", "consolidated"}
+    assert set(placer_names()) == {"count", "pack", "spread", "most_free", "consolidated", "random"}
 
 
 def test_dotted_paths():
@@ -55,7 +55,9 @@ def test_what_is_no_policy_is_refused(name, said):
 
 
 def test_an_unknown_placer_is_refused_with_those_there_are():
-    with pytest.raises(ConfigError, match=r"Did you mean pack\? Known: count, pack, spread, most_free, consolidated"):
+    with pytest.raises(
+        ConfigError, match=r"Did you mean pack\? Known: count, pack, spread, most_free, consolidated, random"
+    ):
         make_placer("pck")
 
 
