@@ -142,9 +142,10 @@ class Controller:
     def _next_wake_s(self) -> float | None:
         clock = self.policy.clock
         if isinstance(clock, EventDriven):
-            if self._handlers.dirty and self._decided_s is not None:
-                return self._decided_s + clock.min_gap_s
-            return self._wake_s
+            wanted_s = self._now if self._handlers.dirty else self._wake_s
+            if wanted_s is None or self._decided_s is None:
+                return wanted_s
+            return max(wanted_s, self._decided_s + clock.min_gap_s)
         return self._next_round_s if self.table.live else None
 
     # --- what --------------------------------------------------------------------------------

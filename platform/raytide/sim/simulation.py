@@ -20,10 +20,17 @@ from raytide.sim.workload import Workload
 
 @dataclass(frozen=True, slots=True)
 class SimJob:
-    """A job of a trace, and how it progresses."""
+    """A job of a trace, and how it progresses.
+
+    Attributes:
+        spec: What is submitted.
+        workload: Its work.
+        costs: What changes cost this job, if not what they cost in the whole simulation.
+    """
 
     spec: JobSpec
     workload: Workload
+    costs: Costs | None = None
 
 
 @dataclass(frozen=True)
@@ -35,7 +42,7 @@ class SimResult:
         timeline: The cluster over time.
         total_gpus: GPUs of the cluster at the end.
         ledger: Who held how many GPUs when.
-        costs: What changes cost.
+        costs: What changes cost jobs that have no costs of their own.
         tenants: Quotas at the end.
     """
 
@@ -53,7 +60,7 @@ class Simulation:
     Args:
         controller: With its policy, placer and nodes.
         jobs: The trace; in any order.
-        costs: What changes cost.
+        costs: What changes cost jobs that have no costs of their own.
         faults: Events at given times, in their order: nodes that join, drain or are lost. Those after the last job
             are left out, so they need not end.
     """
@@ -72,6 +79,7 @@ class Simulation:
         self._faults = iter(faults)
         self._fault = next(self._faults, None)
         self._workloads: dict[str, Workload] = {}
+        self._costs_of: dict[str, Costs] = {}
         self._ends: list[tuple[float, int, str]] = []
         self._end_of: dict[str, tuple[float, int]] = {}
         self._reporting: dict[str, None] = {}
@@ -129,6 +137,8 @@ class Simulation:
             job = self._arrivals[self._arrived]
             self._arrived += 1
             self._workloads[job.spec.job] = job.workload
+            if job.costs is not None:
+                self._costs_of[job.spec.job] = job.costs
             happened.append(Submitted(job.spec))
         if self._wake_s <= now:
             self._wake_s = math.inf
@@ -147,9 +157,10 @@ class Simulation:
     def _carry_out(self, now: float, command: Command) -> None:
         match command:
             case Start(job, _, placement, resume):
-                self._run(now, job, placement, self._costs.resume_s if resume else self._costs.start_s)
+                costs = self._costs_of.get(job, self._costs)
+                self._run(now, job, placement, costs.resume_s if resume else costs.start_s)
             case Scale(job, _, placement):
-                self._run(now, job, placement, self._costs.resize_s)
+                self._run(now, job, placement, self._costs_of.get(job, self._costs).resize_s)
             case Suspend(job):
                 self._workloads[job].pause(now)
                 self._end_of.pop(job, None)

@@ -20,6 +20,7 @@ from raytide.policies.budget import needs, walk
 
 LIMITS_GPU_S = (3250.0, 7200.0)
 """Limits of all queues but the last, as in the simulator that its authors published."""
+ALWAYS = EventDriven()
 
 
 class Las2d:
@@ -27,12 +28,13 @@ class Las2d:
 
     Args:
         limits_gpu_s: Attained service at which a job leaves each queue but the last.
+        clock: When it decides; demotions are as late as that.
     """
 
     name = "las2d"
-    clock = EventDriven()
 
-    def __init__(self, limits_gpu_s: Sequence[float] = LIMITS_GPU_S) -> None:
+    def __init__(self, limits_gpu_s: Sequence[float] = LIMITS_GPU_S, clock: EventDriven = ALWAYS) -> None:
+        self.clock = clock
         self._limits = tuple(limits_gpu_s)
         self._queues: list[list[Job]] = [[] for _ in range(len(self._limits) + 1)]
         self._level: dict[Job, int] = {}

@@ -240,6 +240,15 @@ def test_the_event_clock_waits_out_its_gap():
     assert policy.asked_s == [0.0, 10.0]
 
 
+def test_a_wake_inside_of_the_gap_waits_for_its_end():
+    policy = Scripted(EventDriven(min_gap_s=10.0))
+    policy.next = Decision(wake_at_s=3.0)
+    controller = Controller(policy, Pack(), nodes(8))
+    assert controller.tick(0.0, [e.Submitted(job("a"))]) == [Wake(10.0)]
+    controller.tick(10.0, [e.Timer()])
+    assert policy.asked_s == [0.0, 10.0]
+
+
 def test_rounds_record_events_and_decide_on_time():
     policy = Scripted(Rounds(60.0))
     controller = Controller(policy, Pack(), nodes(8))
