@@ -15,6 +15,7 @@ GROUP = "raytide.policies"
 """Entry points of this group are policies of other packages."""
 
 _POLICIES = {
+    "tide": "raytide.policies.tide:Tide",
     "fifo": "raytide.policies.fifo:Fifo",
     "first_fit": "raytide.policies.first_fit:FirstFit",
     "srtf": "raytide.policies.shortest:Srtf",

@@ -1,0 +1,115 @@
+"""How fast a job would be at each size, and how much of it is left, as far as its scheduler can know."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from raytide.core import Job, Measurement, SpeedModel, View, fit_curve
+
+Floats = NDArray[np.float64]
+
+GROWTH = 4
+"""A job is given at most this many times the GPUs it was ever measured with: beyond, a model is a guess."""
+
+UNKNOWN_EXPONENT = 0.9
+"""Speed of a job that nothing is known of: its size to this power."""
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """Speeds of one job.
+
+    Attributes:
+        sizes: Numbers of GPUs it can be given, ascending; shape (sizes,).
+        rates: Work per second at each, on as few nodes as possible; shape (sizes,).
+    """
+
+    sizes: Floats
+    rates: Floats
+
+    def rate(self, gpus: float) -> float:
+        """Linear between sizes, in proportion below the smallest."""
+        if gpus < self.sizes[0]:
+            return float(self.rates[0] * gpus / self.sizes[0])
+        return float(np.interp(gpus, self.sizes, self.rates))
+
+
+class Curves:
+    """Curves by job, kept as long as nothing new was reported."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, tuple[object, Curve]] = {}
+
+    def forget(self, job: Job) -> None:
+        """The job is over."""
+        self._kept.pop(job.job, None)
+
+    def of(self, view: View, job: Job, gpus_per_node: int) -> Curve:
+        """What is known of a job now."""
+        training = job.training
+        known: object = (training.samples, training.noise) if job.spec.batch is not None else len(job.measured)
+        kept = self._kept.get(job.job)
+        if kept is None or kept[0] != known:
+            kept = self._kept[job.job] = (known, _curve(view, job, gpus_per_node))
+        return kept[1]
+
+
+def _curve(view: View, job: Job, gpus_per_node: int) -> Curve:
+    sizes = np.array(_sizes(view, job, gpus_per_node), dtype=np.float64)
+    rate = _rate(view, job)
+    rates = [rate(int(gpus), -(-int(gpus) // gpus_per_node)) for gpus in sizes]
+    return Curve(sizes, np.array(rates))
+
+
+def _sizes(view: View, job: Job, gpus_per_node: int) -> list[int]:
+    """Sizes to choose from, in GPUs."""
+    first, *others = job.spec.roles
+    if others or first.least == first.most:
+        return [job.requested_gpus]
+    least, most = first.least, min(first.most, view.total_gpus // max(first.gpus, 1))
+    if job.spec.batch is not None:
+        # Before its first report a job is tried inside one node; nobody knows what more would be good for.
+        tried = GROWTH * job.training.most_gpus or min(gpus_per_node, job.requested_gpus)
+        most = min(most, max(tried, least))
+    return [count * first.gpus for count in range(least, max(most, least) + 1)]
+
+
+def _rate(view: View, job: Job) -> Callable[[int, int], float]:
+    if job.spec.batch is not None:
+        return view.goodput(job).at if job.training.samples else _unknown
+    if job.spec.model in view.speeds:
+        return view.speed(job).speed
+    if job.measured:
+        return _measured(job).speed
+    return _unknown
+
+
+def _unknown(gpus: int, _nodes: int) -> float:
+    return float(gpus**UNKNOWN_EXPONENT)
+
+
+def _measured(job: Job) -> SpeedModel:
+    """A curve through what the job reported; its nodes are not known, so one is assumed."""
+    return fit_curve(
+        Measurement(job.spec.gpus(shape), 1, 1.0 / speed) for shape, speed in job.measured.items() if speed > 0
+    )
+
+
+def work_left(view: View, job: Job, curve: Curve) -> float | None:
+    """What is left of a job in the unit of its curve times seconds; None if nobody declared or measured it."""
+    training = job.training
+    if job.spec.batch is not None:
+        if job.spec.work is None or not training.epochs:
+            return None
+        return max(job.spec.work - training.epochs, 0.0) * training.iterations / training.epochs
+    left = job.work_left(view.now)
+    if math.isfinite(left) and job.spec.model in view.speeds:
+        return left
+    if job.spec.duration_s is None:
+        return None
+    return max(0.0, job.spec.duration_s - job.run_s(view.now)) * curve.rate(job.requested_gpus)

@@ -1,0 +1,185 @@
+"""Tide: raytide's default. GPUs flow to where they shorten waiting most, and flow back as jobs come and go.
+
+Sources: the order of worth follows Berg et al., *heSRPT: Parallel Scheduling to Minimize Mean Slowdown*, Performance
+Evaluation 144, 2020, which is optimal for jobs that all speed up as the same power of their GPUs; the speeds are
+goodput (Qiao et al., *Pollux*, OSDI 2021); attained service stands in for what nobody declared (Gu et al.,
+*Tiresias*, NSDI 2019).
+
+Rule: a review ranks all jobs by the time that what is left of them takes on an equal share of the cluster. A job's
+progress counts the more, the shorter that time is in the ranking; GPUs go, step by step of growth, where they bring
+most of it. A change of size counts for less than staying: by the time it costs over the time it will last, and by the
+part of its life that the job has lost to changes so far. What is left of a job follows from declared work, epochs or
+duration; without them, it is taken to run as long again as it has run. Tenants' guarantees are filled before anything
+else is shared out, limits hold, and weights multiply what jobs count. Between reviews, which are the rarer the more
+jobs there are, whoever fits starts at once, the shortest first.
+Limits: a job with several roles keeps the shape it asked for. Speeds across nodes assume that jobs sit on as few nodes
+as they can.
+Starvation: none. A job that has waited six hours, and four times as long as it has run, is served before all others
+but those that may not be preempted, the oldest first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from raytide.core import NOTHING, NOWHERE, Decision, EventDriven, Job, Placement, Shape, View, replicas
+from raytide.policies.budget import Budget, needs, position
+from raytide.policies.placement import Consolidated
+from raytide.policies.tide.curves import Curves
+from raytide.policies.tide.queue import Queue
+from raytide.policies.tide.steps import Steps, share_out
+from raytide.policies.tide.worth import Worth, Worths
+
+REVIEW_S = 60.0
+"""A review follows at the latest after this time, as long as a job can change its size ..."""
+
+REVIEW_S_PER_JOB = 0.25
+"""... and never sooner than this after the last one, times the number of jobs."""
+
+PATIENCE_S = 6 * 3600.0
+PATIENCE_RUNS = 4.0
+"""A job that has waited for longer than this, and longer than so many times what it has run, is served first."""
+
+
+class Tide:
+    """raytide's default policy."""
+
+    name = "tide"
+    clock = EventDriven()
+
+    def __init__(self) -> None:
+        self._worths = Worths(Curves())
+        self._queue = Queue()
+        self._elastic: set[str] = set()
+        self._reviewed_s = -math.inf
+
+    def decide(self, view: View) -> Decision:
+        """Review everything if that is due; else start whoever fits."""
+        self._follow(view)
+        if not self._elastic and not view.waiting:
+            return Decision()
+        due_s = self._reviewed_s + REVIEW_S_PER_JOB * len(view.jobs)
+        if view.now >= due_s:
+            return self._review(view)
+        shapes = self._queue.start(view)
+        idle = not self._elastic and len(shapes) == len(view.waiting)
+        return Decision(shapes, wake_at_s=None if idle else due_s)
+
+    def _follow(self, view: View) -> None:
+        for job in view.ended:
+            self._worths.forget(job)
+            self._elastic.discard(job.job)
+        for job in view.arrived:
+            if not job.ended:
+                self._queue.add(job)
+                if _is_elastic(job):
+                    self._elastic.add(job.job)
+
+    def why_waiting(self, view: View, job: Job) -> str:
+        """Where it is, and what is missing."""
+        return f"{position(view, job)}: {needs(view, job)}; others shorten the waiting of all more"
+
+    # --- reviews -----------------------------------------------------------------------------
+
+    def _review(self, view: View) -> Decision:
+        self._reviewed_s = view.now
+        jobs = list(view.jobs.values())
+        worth = self._worths.of(view, jobs, view.cluster.largest_node_gpus)
+        counts = _share_out(view, jobs, worth)
+        moves = [(job, gpus) for job, gpus in zip(jobs, counts, strict=True) if gpus != job.gpus]
+        moves.sort(key=lambda move: (move[1] > move[0].gpus, -move[1]))
+        shapes, placements = _place(view, moves)
+        self._queue.fill(job for job in view.waiting.values() if job.job not in shapes)
+        wait_s = max(REVIEW_S if self._elastic else 0.0, REVIEW_S_PER_JOB * len(jobs))
+        return Decision(shapes, placements=placements, wake_at_s=view.now + wait_s)
+
+
+def _is_elastic(job: Job) -> bool:
+    return len(job.spec.roles) == 1 and job.spec.roles[0].least < job.spec.roles[0].most
+
+
+def _share_out(view: View, jobs: Sequence[Job], worth: Worth) -> list[int]:
+    """GPUs of each job: first what must be, then what is guaranteed, then where they are worth most."""
+    usable = view.free_gpus + sum(job.gpus for job in view.holding.values())
+    budget = Budget(view, usable, from_nothing=True)
+    counts = [_must_have(job, budget) for job in jobs]
+    overdue = sorted((i for i, job in enumerate(jobs) if _is_overdue(view, job)), key=lambda i: jobs[i].seniority)
+    for place in overdue:
+        least = _least(jobs[place])
+        if counts[place] < least and budget.take_gpus(jobs[place], least - counts[place]):
+            counts[place] = least
+    counts = _share_out_guarantees(view, jobs, worth, counts, budget)
+    return share_out(worth.steps, worth.weights, counts, lambda place, gpus: budget.take_gpus(jobs[place], gpus))
+
+
+def _share_out_guarantees(
+    view: View, jobs: Sequence[Job], worth: Worth, counts: list[int], budget: Budget
+) -> list[int]:
+    """The same inside what tenants are guaranteed."""
+    left = {tenant.tenant: tenant.guaranteed_gpus for tenant in view.tenants if tenant.guaranteed_gpus}
+    if not left:
+        return counts
+    inside = [i for i, job in enumerate(jobs) if job.spec.tenant in left]
+    for place in inside:
+        left[jobs[place].spec.tenant] -= counts[place]
+
+    def take(number: int, gpus: int) -> bool:
+        job = jobs[inside[number]]
+        if gpus > left[job.spec.tenant] or not budget.take_gpus(job, gpus):
+            return False
+        left[job.spec.tenant] -= gpus
+        return True
+
+    steps: list[Steps] = [worth.steps[place] for place in inside]
+    found = share_out(steps, worth.weights[inside], [counts[place] for place in inside], take)
+    counts = list(counts)
+    for place, gpus in zip(inside, found, strict=True):
+        counts[place] = gpus
+    return counts
+
+
+def _must_have(job: Job, budget: Budget) -> int:
+    """What cannot be taken from a job; it is taken from the budget."""
+    if not job.gpus or job.spec.preemptible:
+        return 0
+    gpus = min(job.gpus, _least(job))
+    return gpus if budget.take_gpus(job, gpus) else 0
+
+
+def _least(job: Job) -> int:
+    return job.spec.gpus(job.spec.least_shape) if _is_elastic(job) else job.requested_gpus
+
+
+def _is_overdue(view: View, job: Job) -> bool:
+    run_s = job.run_s(view.now)
+    waited_s = view.now - job.spec.submitted_s - run_s
+    return waited_s > PATIENCE_S and waited_s > PATIENCE_RUNS * run_s
+
+
+def _place(view: View, moves: Sequence[tuple[Job, int]]) -> tuple[dict[str, Shape], dict[str, Placement]]:
+    """Shapes and places of moves, each possible once those before it are done; those without room are left out."""
+    cluster, placer = view.cluster, Consolidated()
+    shapes: dict[str, Shape] = {}
+    placements: dict[str, Placement] = {}
+    cluster.checkpoint()
+    for job, gpus in moves:
+        before = cluster.placement(job.job)
+        cluster.assign(job.job, NOWHERE)
+        shape = _shape(job, gpus)
+        placement = placer.place(cluster, job, shape) if gpus else NOWHERE
+        if placement is None:
+            cluster.assign(job.job, before)
+            continue
+        shapes[job.job] = shape
+        if gpus:
+            cluster.assign(job.job, placement)
+            placements[job.job] = placement
+    cluster.rollback()
+    return shapes, placements
+
+
+def _shape(job: Job, gpus: int) -> Shape:
+    if not gpus:
+        return NOTHING
+    return replicas(gpus // job.spec.roles[0].gpus) if _is_elastic(job) else job.requested
