@@ -113,7 +113,7 @@ class Simulation:
     def _next_s(self) -> float:
         while self._ends and self._end_of.get(self._ends[0][2]) != self._ends[0][:2]:
             heapq.heappop(self._ends)  # the job was changed meanwhile
-        times = [self._wake_s]
+        times = [self._wake_s, *(self._workloads[name].report_s for name in self._reporting)]
         if self._ends:
             times.append(self._ends[0][0])
         if self._arrived < len(self._arrivals):

@@ -15,10 +15,14 @@ class Workload(Protocol):
 
     Attributes:
         reports: It has something to tell its scheduler while it runs.
+        report_s: When it will tell next by itself; it may be asked at any time.
     """
 
     @property
     def reports(self) -> bool: ...
+
+    @property
+    def report_s(self) -> float: ...
 
     def run(self, now: float, placement: Placement, delay_s: float) -> None:
         """From now on it runs there; progress begins after ``delay_s``."""
@@ -46,6 +50,7 @@ class Fixed:
     """
 
     reports = False
+    report_s = math.inf
     __slots__ = ("_from_s", "_rate", "_speed", "left")
 
     def __init__(self, work: float, speed: Callable[[Placement], float] | None = None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from raytide.core import JobSpec, Placement, Role, Training, goodput_of
@@ -11,6 +12,12 @@ from raytide.sim.pollux.application import Application
 from raytide.sim.pollux.progress import JobProgress, Running, advance, time_to_completion
 from raytide.sim.simulation import SimJob
 from raytide.sim.traces.job import TraceJob
+
+FIRST_REPORT_S = 10.0
+"""After each start a job has trained for this long when it reports ..."""
+
+REPORT_S = 60.0
+"""... and then again and again."""
 
 ONE_REPLICA = frozenset({"ncf"})
 """Applications that Pollux never gives more than one GPU."""
@@ -33,11 +40,13 @@ class Adaptive:
         self._running = Running(app, (), app.limits.smallest_batch)
         self._now = 0.0
         self._training = Training()
+        self.report_s = math.inf
 
     def run(self, now: float, placement: Placement, delay_s: float) -> None:
         self._advance(now)
         self._state = self._state.delayed(delay_s)
         self._choose(tuple(count for _, count in placement.gpus))
+        self.report_s = now + delay_s + FIRST_REPORT_S
 
     def pause(self, now: float) -> None:
         self._advance(now)
@@ -49,6 +58,8 @@ class Adaptive:
     def report(self, now: float) -> Event | None:
         """Where it is, and its noise and step time if it trains; it then chooses its batch anew."""
         self._advance(now)
+        if now >= self.report_s:
+            self.report_s = now + REPORT_S
         if self._state.completed_s is not None:
             return None
         if self._state.delay_s == 0.0 and self._running.holds_gpus:

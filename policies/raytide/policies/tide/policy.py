@@ -37,6 +37,9 @@ REVIEW_S = 60.0
 REVIEW_S_PER_JOB = 0.25
 """... and never sooner than this after the last one, times the number of jobs."""
 
+TRIAL_S = 60.0
+"""For this long an elastic job keeps the least it needs: others shrink so that it starts and can be measured."""
+
 PATIENCE_S = 6 * 3600.0
 PATIENCE_RUNS = 4.0
 """A job that has waited for longer than this, and longer than so many times what it has run, is served first."""
@@ -67,8 +70,8 @@ class Tide:
         return Decision(shapes, wake_at_s=None if idle else due_s)
 
     def _follow(self, view: View) -> None:
+        self._worths.follow(view)
         for job in view.ended:
-            self._worths.forget(job)
             self._elastic.discard(job.job)
         for job in view.arrived:
             if not job.ended:
@@ -104,8 +107,8 @@ def _share_out(view: View, jobs: Sequence[Job], worth: Worth) -> list[int]:
     usable = view.free_gpus + sum(job.gpus for job in view.holding.values())
     budget = Budget(view, usable, from_nothing=True)
     counts = [_must_have(job, budget) for job in jobs]
-    overdue = sorted((i for i, job in enumerate(jobs) if _is_overdue(view, job)), key=lambda i: jobs[i].seniority)
-    for place in overdue:
+    first = sorted((i for i, job in enumerate(jobs) if _is_first(view, job)), key=lambda i: jobs[i].seniority)
+    for place in first:
         least = _least(jobs[place])
         if counts[place] < least and budget.take_gpus(jobs[place], least - counts[place]):
             counts[place] = least
@@ -151,9 +154,12 @@ def _least(job: Job) -> int:
     return job.spec.gpus(job.spec.least_shape) if _is_elastic(job) else job.requested_gpus
 
 
-def _is_overdue(view: View, job: Job) -> bool:
+def _is_first(view: View, job: Job) -> bool:
+    """It has waited for too long, or is new and others can shrink for it."""
     run_s = job.run_s(view.now)
     waited_s = view.now - job.spec.submitted_s - run_s
+    if _is_elastic(job) and run_s < TRIAL_S:
+        return True
     return waited_s > PATIENCE_S and waited_s > PATIENCE_RUNS * run_s
 
 

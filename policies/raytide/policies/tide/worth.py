@@ -15,8 +15,11 @@ from raytide.policies.tide.steps import Steps, concave_steps
 SPEEDUP_EXPONENT = 0.75
 """How jobs are taken to speed up on the whole, where they are ranked: as this power of their GPUs."""
 
-HORIZON_S = 140.0
-"""A change is taken to last this long, or as long as the job: then others come and go, and sizes change again."""
+HORIZON_GAPS, LEAST_HORIZON_S = 1.5, 140.0
+"""A change is taken to last for so many gaps between jobs that come and go, or as long as the job, if that is less."""
+
+GAP_MEMORY = 0.1
+"""What the latest gap counts in their mean."""
 
 GRACE_S = 600.0
 """Added to the time that a job has run, when it is asked how much of it went into changes."""
@@ -63,9 +66,24 @@ class Worths:
         self._curves = curves
         self._plain: dict[str, tuple[Curve, Steps]] = {}
         self._running: dict[str, tuple[Curve, int, int, Steps]] = {}
+        self._gap_s = 0.0
+        self._moved_s = 0.0
 
-    def forget(self, job: Job) -> None:
-        """The job is over."""
+    def follow(self, view: View) -> None:
+        """See who came and went."""
+        moved = len(view.arrived) + len(view.ended)
+        for job in view.ended:
+            self._forget(job)
+        if moved:
+            gap_s = (view.now - self._moved_s) / moved
+            kept = (1.0 - GAP_MEMORY) ** moved
+            self._gap_s = kept * self._gap_s + (1.0 - kept) * gap_s
+            self._moved_s = view.now
+
+    def _horizon_s(self, now: float) -> float:
+        return max(LEAST_HORIZON_S, HORIZON_GAPS * max(self._gap_s, now - self._moved_s))
+
+    def _forget(self, job: Job) -> None:
         self._curves.forget(job)
         self._plain.pop(job.job, None)
         self._running.pop(job.job, None)
@@ -100,11 +118,11 @@ class Worths:
     def _steps(self, view: View, standing: _Standing) -> tuple[Steps, float]:
         """Steps of a job, and what all of them are to be multiplied with."""
         job, curve = standing.job, standing.curve
-        costs = view.costs
+        costs, horizon_s = view.costs, self._horizon_s(view.now)
         if not job.gpus:
             cost_s = costs.start_s if job.first_start_s is None else costs.resume_s
-            return self._unpenalised(job, curve), _kept(cost_s, standing.left_s)
-        factor = _kept(costs.resize_s, standing.left_s) * _not_lost(view, job)
+            return self._unpenalised(job, curve), _kept(cost_s, min(horizon_s, standing.left_s + cost_s))
+        factor = _kept(costs.resize_s, min(horizon_s, standing.left_s + costs.resize_s)) * _not_lost(view, job)
         level = round(_LEVELS * factor)
         kept = self._running.get(job.job)
         if kept is None or kept[:3] != (curve, job.gpus, level):
@@ -129,9 +147,9 @@ def _rank_values(lefts_s: Floats) -> Floats:
     return values
 
 
-def _kept(cost_s: float, left_s: float) -> float:
-    """The part of the time that follows a change which is not lost to it."""
-    return max(0.0, 1.0 - cost_s / min(HORIZON_S, left_s + cost_s)) if cost_s else 1.0
+def _kept(cost_s: float, lasts_s: float) -> float:
+    """The part of the time that a change lasts which is not lost to it."""
+    return max(0.0, 1.0 - cost_s / lasts_s) if cost_s else 1.0
 
 
 def _not_lost(view: View, job: Job) -> float:
