@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from raytide.core.cluster import Cluster
 from raytide.core.job import Job
 from raytide.core.model import JobId, Placement, Shape
-from raytide.core.speed import LinearSpeed, SpeedModel, speed_on
+from raytide.core.speed import LinearSpeed, ShapeSpeedModel, SpeedModel, speed_on
 from raytide.core.table import JobTable
 from raytide.core.tenants import TenantTree
 
@@ -52,6 +52,18 @@ class View:
     def speed_at(self, job: Job, placement: Placement) -> float:
         """How fast the job would be there: as fast as on the slowest type of GPU among them."""
         return self._table.speed_at(self.speed(job), placement.total, placement)
+
+    def shape_speed(self, job: Job, shape: Shape) -> float:
+        """How fast the job would be with this shape.
+
+        Where nothing is known of a job with several roles, the scarcest one counts most: half the harmonic mean of two.
+        """
+        model = self.speed(job)
+        if isinstance(model, ShapeSpeedModel):
+            return model.shape_speed(shape)
+        if len(shape.counts) > 1:
+            return 1.0 / sum(1.0 / count for _, count in shape.counts)
+        return model.speed(job.spec.gpus(shape))
 
     def queue(self) -> Sequence[Job]:
         """Waiting jobs in the order of submission."""
