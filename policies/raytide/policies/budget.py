@@ -26,10 +26,14 @@ class Budget:
     def take(self, job: Job, shape: Shape) -> bool:
         """Take what ``shape`` of ``job`` needs; False, and nothing taken, if it does not fit."""
         gpus = job.spec.gpus(shape)
-        if gpus > self.gpus or (self._limited and self._tenants.limiting(job.spec.tenant, self._usage, gpus)):
+        if gpus > self.gpus or self.is_limited(job, gpus):
             return False
         self._count(job, gpus)
         return True
+
+    def is_limited(self, job: Job, gpus: int) -> bool:
+        """Whether so many GPUs more would break the limit of the job's tenant, or of one above it."""
+        return self._limited and self._tenants.limiting(job.spec.tenant, self._usage, gpus) is not None
 
     def take_requested(self, job: Job) -> bool:
         """:meth:`take` of what the job asked for, whose size is known already."""
