@@ -20,7 +20,6 @@ class SpeedModel(Protocol):
 
     def speed(self, gpus: int, nodes: int = 1) -> float:
         """Work per second on so many GPUs of so many nodes; 0 on none."""
-        ...
 
 
 @runtime_checkable
@@ -29,7 +28,6 @@ class ShapeSpeedModel(Protocol):
 
     def shape_speed(self, shape: Shape) -> float:
         """Work per second of this shape; 0 of the empty one."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -89,9 +87,7 @@ class SpeedTable:
 
 @dataclass(frozen=True)
 class TypedSpeed:
-    """One speed model for each type of GPU.
-
-    Asked without a type, or for one that nobody measured, it answers with the slowest type it knows.
+    """One speed model for each type of GPU; without a type, or for one that nobody measured, the slowest that it knows.
 
     Attributes:
         by_type: Models by GPU type, all in the same unit of work.
@@ -138,8 +134,8 @@ class ServerSpeed:
 
     def step_s(self, workers: int, servers: int) -> float:
         """Seconds of one step."""
-        shared_s = self.compute_s / workers + self.transfer_s * workers / servers
-        return shared_s + self.fixed_s + self.worker_s * workers + self.server_s * servers
+        shared_s, added_s = self.compute_s / workers, self.worker_s * workers + self.server_s * servers
+        return shared_s + self.transfer_s * workers / servers + self.fixed_s + added_s
 
     def shape_speed(self, shape: Shape) -> float:
         return 1.0 / self.step_s(shape["worker"], shape["server"]) if shape else 0.0
