@@ -19,7 +19,7 @@ from raytide.core import Controller, ControllerConfig, JobSpec, Measurement, Nod
 from raytide.core.events import Event, Finished, Measured, Progressed, Submitted
 from raytide.policies.registry import make_placer, make_policy
 
-POLICY = "fifo"
+POLICY = "tide"
 GPUS = (1_000, 2_500, 5_000, 10_000)
 GPUS_PER_JOB = 5
 TICKS = 200

@@ -9,7 +9,17 @@ from raytide.core.job import Job
 from raytide.core.lifecycle import IllegalTransition, JobState
 from raytide.core.model import NOTHING, NOWHERE, JobSpec, Node, Placement, Role, Shape, replicas, rigid
 from raytide.core.policy import Decision, EventDriven, Placer, Policy, PolicyError, Rounds
-from raytide.core.speed import LinearSpeed, Measurement, SpeedCurve, SpeedModel, SpeedTable, TypedSpeed, fit_curve
+from raytide.core.speed import (
+    LinearSpeed,
+    Measurement,
+    ServerSpeed,
+    ShapeSpeedModel,
+    SpeedCurve,
+    SpeedModel,
+    SpeedTable,
+    TypedSpeed,
+    fit_curve,
+)
 from raytide.core.tenants import Tenant, TenantTree
 from raytide.core.view import View
 
@@ -39,7 +49,9 @@ __all__ = [
     "PolicyError",
     "Role",
     "Rounds",
+    "ServerSpeed",
     "Shape",
+    "ShapeSpeedModel",
     "SpeedCurve",
     "SpeedModel",
     "SpeedTable",

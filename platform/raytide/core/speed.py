@@ -9,8 +9,9 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
+from raytide.core.model import Shape
 from raytide.errors import ConfigError
 
 
@@ -19,7 +20,14 @@ class SpeedModel(Protocol):
 
     def speed(self, gpus: int, nodes: int = 1) -> float:
         """Work per second on so many GPUs of so many nodes; 0 on none."""
-        ...
+
+
+@runtime_checkable
+class ShapeSpeedModel(Protocol):
+    """Speed of a job whose roles do not count alike, such as workers and servers."""
+
+    def shape_speed(self, shape: Shape) -> float:
+        """Work per second of this shape; 0 of the empty one."""
 
 
 @dataclass(frozen=True)
@@ -79,9 +87,7 @@ class SpeedTable:
 
 @dataclass(frozen=True)
 class TypedSpeed:
-    """One speed model for each type of GPU.
-
-    Asked without a type, or for one that nobody measured, it answers with the slowest type it knows.
+    """One speed model for each type of GPU; without a type, or for one that nobody measured, the slowest that it knows.
 
     Attributes:
         by_type: Models by GPU type, all in the same unit of work.
@@ -104,6 +110,39 @@ class TypedSpeed:
 def speed_on(model: SpeedModel, gpu_type: str) -> SpeedModel:
     """What is known for GPUs of one type; models that know no types are the same for all."""
     return model.on(gpu_type) if isinstance(model, TypedSpeed) else model
+
+
+@dataclass(frozen=True)
+class ServerSpeed:
+    """Synchronous training with parameter servers.
+
+    ``step = compute / workers + fixed + transfer * workers / servers + worker * workers + server * servers``: the form
+    of Peng et al., *Optimus*, EuroSys 2018, section 3.2, with one global batch.
+
+    Attributes:
+        compute_s: Seconds of the part that workers share.
+        fixed_s: Seconds that nobody shortens.
+        transfer_s: Seconds for which one worker keeps one server busy.
+        worker_s, server_s: Seconds that each worker and each server adds.
+    """
+
+    compute_s: float
+    fixed_s: float = 0.0
+    transfer_s: float = 0.0
+    worker_s: float = 0.0
+    server_s: float = 0.0
+
+    def step_s(self, workers: int, servers: int) -> float:
+        """Seconds of one step."""
+        shared_s, added_s = self.compute_s / workers, self.worker_s * workers + self.server_s * servers
+        return shared_s + self.transfer_s * workers / servers + self.fixed_s + added_s
+
+    def shape_speed(self, shape: Shape) -> float:
+        return 1.0 / self.step_s(shape["worker"], shape["server"]) if shape else 0.0
+
+    def speed(self, gpus: int, nodes: int = 1) -> float:
+        """As if every GPU were a worker with a server of its own."""
+        return 1.0 / self.step_s(gpus, gpus) if gpus else 0.0
 
 
 @dataclass(frozen=True, slots=True)

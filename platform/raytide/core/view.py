@@ -10,7 +10,7 @@ from raytide.core.costs import Costs
 from raytide.core.goodput import Goodput, goodput_of
 from raytide.core.job import Job
 from raytide.core.model import JobId, Placement, Shape
-from raytide.core.speed import LinearSpeed, SpeedModel, speed_on
+from raytide.core.speed import LinearSpeed, ShapeSpeedModel, SpeedModel, speed_on
 from raytide.core.table import JobTable
 from raytide.core.tenants import TenantTree
 
@@ -61,6 +61,18 @@ class View:
         """How fast a job whose batch size is free progresses, by what it has reported."""
         assert job.spec.batch is not None
         return goodput_of(job.spec.batch, job.training.samples, job.training.noise)
+
+    def shape_speed(self, job: Job, shape: Shape) -> float:
+        """How fast the job would be with this shape.
+
+        Where nothing is known of a job with several roles, the scarcest one counts most: half the harmonic mean of two.
+        """
+        model = self.speed(job)
+        if isinstance(model, ShapeSpeedModel):
+            return model.shape_speed(shape)
+        if len(shape.counts) > 1:
+            return 1.0 / sum(1.0 / count for _, count in shape.counts)
+        return model.speed(job.spec.gpus(shape))
 
     def queue(self) -> Sequence[Job]:
         """Waiting jobs in the order of submission."""

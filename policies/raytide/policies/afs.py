@@ -9,9 +9,9 @@ on their shares of today only, as nobody knows those of tomorrow. Of two jobs wi
 A job that needs several GPUs to begin gets them in one step, whose gain is counted per GPU. Steps that make a job
 slower are not taken.
 Limits: without declared work or duration, a job counts as having left what it has had; the paper's variant for unknown
-lengths (AFS-P) differs in detail. No cost of resizes is weighed, so jobs are resized at almost every event. With more
-jobs than GPUs the longest ones wait while shorter ones keep coming, and may starve; so may a gang whose turn comes when
-too little is left for it.
+lengths (AFS-P) differs in detail. No cost of resizes is weighed, so jobs are resized at almost every event.
+Starvation: possible. The longest jobs wait where GPUs are short, with perfect speed-ups even if there is one for each,
+while shorter ones keep coming; so does a gang whose turn comes when too little is left for it.
 """
 
 from __future__ import annotations

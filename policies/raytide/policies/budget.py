@@ -42,6 +42,11 @@ class Budget:
         self.gpus -= gpus
         return True
 
+    def is_limited(self, job: Job, gpus: int) -> bool:
+        """Whether so many GPUs more would break the limit of the job's tenant, or of one above it."""
+        limits = self._limits(job.spec.tenant) if self._limited else ()
+        return any(self._usage[tenant] + gpus > limit_gpus for tenant, limit_gpus in limits)
+
     def reserve_limits(self, job: Job) -> None:
         """Count what the job asked for against its tenants' limits, so that others below them do not overtake it."""
         for tenant, _ in self._limits(job.spec.tenant):

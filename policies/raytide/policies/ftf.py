@@ -10,8 +10,9 @@ goes where it lowers rho by the largest factor, which raises the product of ``1 
 the others by the same rule. Nobody is given a replica that does not lower its rho.
 Limits: the auction is without its hidden payments, which keep tenants honest about their estimates; the controller
 makes the estimates here. Placement has no part in the bids. Without declared work or duration, a job counts as having
-left what it has had, and one that has had nothing comes first. No job starves: rho grows while a job waits, and at the
-end of a lease the highest one is served from the whole cluster, except what jobs hold that may not be preempted.
+left what it has had, and one that has had nothing comes first.
+Starvation: none. Rho grows while a job waits, and at the end of a lease the highest one is served from the whole
+cluster, except what jobs hold that may not be preempted.
 """
 
 from __future__ import annotations

@@ -9,8 +9,9 @@ with the largest sum. In rounds of six minutes jobs are taken by ``X`` over the 
 on that type so far, then in the order of submission; what is left idle goes to whoever fits, on the fastest type left.
 A whole gang runs on one type for the whole round, and stays where it is if it is on that type already.
 Limits: rigid jobs (the size that was requested; the least where no type has so many GPUs). Jobs do not share GPUs and
-weights of tenants do not count; their limits hold. A job larger than every type waits. What becomes free within a round
-stays idle until the next. No job starves that fits, unless new ones fill the cluster in every round.
+weights of tenants do not count; their limits hold. What becomes free within a round stays idle until the next.
+Starvation: possible. A job larger than every type waits, and so does one while new ones fill the cluster in every
+round.
 """
 
 from __future__ import annotations

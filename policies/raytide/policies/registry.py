@@ -28,6 +28,7 @@ _POLICIES = {
     "afs": "raytide.policies.afs:Afs",
     "ftf": "raytide.policies.ftf:Ftf",
     "gavel": "raytide.policies.gavel:Gavel",
+    "eps": "raytide.policies.eps:Eps",
     "fair": "raytide.policies.fair:Fair",
     "easy_backfill": "raytide.policies.easy_backfill:EasyBackfill",
 }

@@ -13,12 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from raytide.core import Controller, Node, Tenant, TenantTree
+from raytide.core import Controller, JobSpec, Node, Role, Tenant, TenantTree
 from raytide.core import events as e
 from raytide.core.commands import Command, Refuse, Scale, Start, Stop, Suspend, Wake
 from raytide.policies.afs import Afs
 from raytide.policies.easy_backfill import EasyBackfill
 from raytide.policies.elastic_tiresias import ElasticTiresias
+from raytide.policies.eps import Eps
 from raytide.policies.fair import Fair
 from raytide.policies.fifo import Fifo
 from raytide.policies.first_fit import FirstFit
@@ -29,10 +30,12 @@ from raytide.policies.las2d import Las2d
 from raytide.policies.optimus import Optimus
 from raytide.policies.placement import Consolidated, Count, MostFree, Pack, Random, Spread
 from raytide.policies.shortest import Srgf, Srtf
+from raytide.policies.tide import Tide
 from raytide.policies.tiresias import Tiresias
 from support.scheduling import job, nodes
 
 POLICIES = [
+    Tide,
     Fifo,
     FirstFit,
     EasyBackfill,
@@ -41,6 +44,7 @@ POLICIES = [
     Afs,
     partial(Ftf, 20.0),
     partial(Gavel, 10.0),
+    Eps,
     Fair,
     Srtf,
     Srgf,
@@ -112,7 +116,9 @@ class World:
             return [e.NodeDraining(name) if kind == "drain" else e.NodeLost(name)]
         return [e.Timer()]
 
-    def random_job(self):
+    def random_job(self) -> JobSpec:
+        if isinstance(self.controller.policy, Eps) and self.rng.random() < 0.5:
+            return self.random_served_job()
         rng = self.rng
         least = rng.choice([1, 1, 2, 3, 8])
         return job(
@@ -124,6 +130,15 @@ class World:
             duration_s=rng.choice([None, 5.0, 50.0]),
             preemptible=rng.random() < 0.8,
         )
+
+    def random_served_job(self) -> JobSpec:
+        """Workers and servers, some of which need no GPU."""
+        workers, servers = self.rng.choice([1, 1, 2]), self.rng.choice([1, 1, 2])
+        roles = (
+            Role("worker", workers, workers + self.rng.choice([0, 4])),
+            Role("server", servers, servers + self.rng.choice([0, 3]), gpus=self.rng.choice([0, 1])),
+        )
+        return JobSpec(f"j{self.submitted}", self.rng.choice("abc"), self.now, roles, workers)
 
     def wind_down(self) -> None:
         """Everything is answered, and everybody gets the chance to finish."""

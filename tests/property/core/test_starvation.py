@@ -33,6 +33,12 @@ def promise(policy: str) -> str | None:
     return found and found[1]
 
 
+def patience_s(policy: str) -> float:
+    """How long a policy lets others go first before its promise holds."""
+    module = import_module(type(make_policy(policy)).__module__)
+    return max(getattr(module, name, 0.0) for name in ("PATIENCE_S", "LEASE_S"))
+
+
 FAIR_ONES = [name for name in policy_names() if promise(name) == "none"]
 
 
@@ -55,7 +61,8 @@ def wait_s(policy: str, small, *, tenants: TenantTree, gpus: int) -> tuple[float
     Simulation(controller, [SimJob(spec, Fixed(spec.duration_s)) for spec in jobs]).run()
     record = controller.table["large"]
     assert record.first_start_s is not None
-    return record.first_start_s - large.submitted_s, sum(spec.duration_s for spec in stream[:BEFORE])
+    before_s = sum(spec.duration_s for spec in stream[:BEFORE])
+    return record.first_start_s - large.submitted_s, before_s + patience_s(policy)
 
 
 SMALL = st.lists(

@@ -4,7 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raytide.core import LinearSpeed, Measurement, SpeedCurve, SpeedTable, TypedSpeed, fit_curve
+from raytide.core import (
+    NOTHING,
+    LinearSpeed,
+    Measurement,
+    ServerSpeed,
+    Shape,
+    SpeedCurve,
+    SpeedTable,
+    TypedSpeed,
+    fit_curve,
+)
 from raytide.errors import ConfigError
 
 
@@ -83,3 +93,15 @@ def test_nonsense_is_refused(make, words):
     with pytest.raises(ConfigError) as said:
         make()
     assert words in str(said.value)
+
+
+def test_servers_relieve_workers_until_they_are_too_many():
+    model = ServerSpeed(compute_s=8.0, fixed_s=0.5, transfer_s=2.0, worker_s=0.1, server_s=0.2)
+
+    def speed(workers: int, servers: int) -> float:
+        return model.shape_speed(Shape((("worker", workers), ("server", servers))))
+
+    assert speed(4, 2) == pytest.approx(1 / (2.0 + 0.5 + 4.0 + 0.4 + 0.4))
+    assert speed(4, 2) < speed(4, 4) > speed(4, 40)
+    assert model.shape_speed(NOTHING) == model.speed(0) == 0.0
+    assert model.speed(4) == speed(4, 4)

@@ -1,8 +1,22 @@
-"""Jobs whose speed depends on the type of GPU: what the view says, and what progress is counted."""
+"""Jobs whose speed depends on more than the number of GPUs: what the view says, and what progress is counted."""
 
 from __future__ import annotations
 
-from raytide.core import Controller, ControllerConfig, Decision, EventDriven, LinearSpeed, Node, Placement, TypedSpeed
+import pytest
+
+from raytide.core import (
+    Controller,
+    ControllerConfig,
+    Decision,
+    EventDriven,
+    JobSpec,
+    LinearSpeed,
+    Node,
+    Placement,
+    Role,
+    ServerSpeed,
+    TypedSpeed,
+)
 from raytide.core.events import Resized, Started, Submitted, Timer
 from raytide.policies.fifo import Fifo
 from raytide.policies.placement import Count
@@ -61,3 +75,16 @@ def test_until_a_move_is_done_it_is_as_slow_as_where_it_was():
     scene.tick(14, [Resized("net")])
     assert scene.table["net"].work_left(14) == 72.0
     assert scene.table["net"].work_left(16) == 52.0
+
+
+def test_progress_of_a_job_with_servers_follows_its_shape():
+    roles = (Role("worker", 2, 2), Role("server", 1, 1))
+    speeds = {"served": ServerSpeed(compute_s=4.0, transfer_s=1.0)}
+    scene = Controller(Fifo(), Count(), MIXED, config=ControllerConfig(instant=True, speeds=speeds))
+    scene.tick(0, [Submitted(JobSpec("a", "t", 0.0, roles, 2, work=10.0, model="served"))])
+    view = scene.view()
+    assert view.shape_speed(view.jobs["a"], view.jobs["a"].shape) == 0.25
+    assert scene.table["a"].work_left(8) == 8.0
+    scene.tick(8, [Submitted(JobSpec("b", "t", 8.0, roles, 2))])
+    unknown = scene.view().jobs["b"]
+    assert scene.view().shape_speed(unknown, unknown.shape) == pytest.approx(2 / 3), "the scarcest role counts most"

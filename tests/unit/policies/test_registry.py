@@ -38,8 +38,8 @@ def test_dotted_paths():
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("fiffo", "there is no policy 'fiffo'. Did you mean fifo? Known: fifo, first_fit, srtf"),
-        ("zzz", "there is no policy 'zzz'. Known: fifo"),
+        ("fiffo", "there is no policy 'fiffo'. Did you mean fifo? Known: tide, fifo, first_fit"),
+        ("zzz", "there is no policy 'zzz'. Known: tide, fifo"),
         ("", "there is no policy ''"),
         ("no.such.module:Class", "cannot be imported: No module named 'no'"),
         (":Class", "cannot be imported"),

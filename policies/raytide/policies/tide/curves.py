@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,23 +20,34 @@ UNKNOWN_EXPONENT = 0.9
 """Speed of a job that nothing is known of: its size to this power."""
 
 
-@dataclass(frozen=True, eq=False)
 class Curve:
     """Speeds of one job.
 
     Attributes:
         sizes: Numbers of GPUs it can be given, ascending; shape (sizes,).
         rates: Work per second at each, on as few nodes as possible; shape (sizes,).
+        least: The smallest size.
+        most: The largest.
+        fastest: The highest rate.
     """
 
-    sizes: Floats
-    rates: Floats
+    __slots__ = ("_rates", "_sizes", "fastest", "least", "most", "rates", "sizes")
+
+    def __init__(self, sizes: Sequence[int], rates: Sequence[float]) -> None:
+        self._sizes, self._rates = sizes, rates
+        self.sizes, self.rates = np.array(sizes, dtype=np.float64), np.array(rates)
+        self.least, self.most, self.fastest = sizes[0], sizes[-1], max(rates)
 
     def rate(self, gpus: float) -> float:
-        """Linear between sizes, in proportion below the smallest."""
-        if gpus < self.sizes[0]:
-            return float(self.rates[0] * gpus / self.sizes[0])
-        return float(np.interp(gpus, self.sizes, self.rates))
+        """Linear between sizes, in proportion below the smallest, constant above the largest."""
+        if gpus >= self.most:
+            return self._rates[-1]
+        if gpus <= self.least:
+            return self._rates[0] * gpus / self.least
+        above = bisect_left(self._sizes, gpus)
+        low, high = self._sizes[above - 1], self._sizes[above]
+        part = (gpus - low) / (high - low)
+        return self._rates[above - 1] * (1.0 - part) + self._rates[above] * part
 
 
 class Curves:
@@ -52,18 +63,17 @@ class Curves:
     def of(self, view: View, job: Job, gpus_per_node: int) -> Curve:
         """What is known of a job now."""
         training = job.training
-        known: object = (training.samples, training.noise) if job.spec.batch is not None else len(job.measured)
+        known: object = training if job.spec.batch is not None else len(job.measured)
         kept = self._kept.get(job.job)
-        if kept is None or kept[0] != known:
+        if kept is None or (kept[0] is not known and kept[0] != known):
             kept = self._kept[job.job] = (known, _curve(view, job, gpus_per_node))
         return kept[1]
 
 
 def _curve(view: View, job: Job, gpus_per_node: int) -> Curve:
-    sizes = np.array(_sizes(view, job, gpus_per_node), dtype=np.float64)
+    sizes = _sizes(view, job, gpus_per_node)
     rate = _rate(view, job)
-    rates = [rate(int(gpus), -(-int(gpus) // gpus_per_node)) for gpus in sizes]
-    return Curve(sizes, np.array(rates))
+    return Curve(sizes, [rate(gpus, -(-gpus // gpus_per_node)) for gpus in sizes])
 
 
 def _sizes(view: View, job: Job, gpus_per_node: int) -> list[int]:

@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from raytide.core import NOTHING, NOWHERE, Decision, EventDriven, Job, Placement, Shape, View, replicas
+from raytide.core import NOTHING, NOWHERE, Decision, EventDriven, Job, JobState, Placement, Shape, View, replicas
 from raytide.policies.budget import Budget, needs, position
 from raytide.policies.placement import Consolidated
 from raytide.policies.tide.curves import Curves
@@ -35,7 +35,10 @@ REVIEW_S = 60.0
 """A review follows at the latest after this time, as long as a job can change its size ..."""
 
 REVIEW_S_PER_JOB = 0.25
-"""... and never sooner than this after the last one, times the number of jobs."""
+"""... and never sooner than this after the last one, times the number of jobs ..."""
+
+REVIEW_S_PER_RIGID_JOB = 1.0
+"""... or this, where no job can change its size: a review can then only suspend some for others."""
 
 TRIAL_S = 60.0
 """For this long an elastic job keeps the least it needs: others shrink so that it starts and can be measured."""
@@ -62,12 +65,15 @@ class Tide:
         self._follow(view)
         if not self._elastic and not view.waiting:
             return Decision()
-        due_s = self._reviewed_s + REVIEW_S_PER_JOB * len(view.jobs)
+        due_s = self._reviewed_s + self._gap_s(view)
         if view.now >= due_s:
             return self._review(view)
         shapes = self._queue.start(view)
         idle = not self._elastic and len(shapes) == len(view.waiting)
         return Decision(shapes, wake_at_s=None if idle else due_s)
+
+    def _gap_s(self, view: View) -> float:
+        return (REVIEW_S_PER_JOB if self._elastic else REVIEW_S_PER_RIGID_JOB) * len(view.jobs)
 
     def _follow(self, view: View) -> None:
         self._worths.follow(view)
@@ -90,16 +96,21 @@ class Tide:
         jobs = list(view.jobs.values())
         worth = self._worths.of(view, jobs, view.cluster.largest_node_gpus)
         counts = _share_out(view, jobs, worth)
-        moves = [(job, gpus) for job, gpus in zip(jobs, counts, strict=True) if gpus != job.gpus]
+        moves = [(job, gpus) for job, gpus in zip(jobs, counts, strict=True) if gpus != job.gpus and _is_free(job)]
         moves.sort(key=lambda move: (move[1] > move[0].gpus, -move[1]))
         shapes, placements = _place(view, moves)
         self._queue.fill(job for job in view.waiting.values() if job.job not in shapes)
-        wait_s = max(REVIEW_S if self._elastic else 0.0, REVIEW_S_PER_JOB * len(jobs))
+        wait_s = max(REVIEW_S if self._elastic else 0.0, self._gap_s(view))
         return Decision(shapes, placements=placements, wake_at_s=view.now + wait_s)
 
 
 def _is_elastic(job: Job) -> bool:
     return len(job.spec.roles) == 1 and job.spec.roles[0].least < job.spec.roles[0].most
+
+
+def _is_free(job: Job) -> bool:
+    """Nothing is going on with it."""
+    return job.waiting or job.state is JobState.RUNNING
 
 
 def _share_out(view: View, jobs: Sequence[Job], worth: Worth) -> list[int]:
@@ -170,16 +181,17 @@ def _place(view: View, moves: Sequence[tuple[Job, int]]) -> tuple[dict[str, Shap
     placements: dict[str, Placement] = {}
     cluster.checkpoint()
     for job, gpus in moves:
-        before = cluster.placement(job.job)
+        cluster.checkpoint()
         cluster.assign(job.job, NOWHERE)
         shape = _shape(job, gpus)
         placement = placer.place(cluster, job, shape) if gpus else NOWHERE
         if placement is None:
-            cluster.assign(job.job, before)
+            cluster.rollback()
             continue
+        cluster.assign(job.job, placement)
+        cluster.commit()
         shapes[job.job] = shape
         if gpus:
-            cluster.assign(job.job, placement)
             placements[job.job] = placement
     cluster.rollback()
     return shapes, placements

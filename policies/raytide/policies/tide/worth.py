@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import NamedTuple
 
 import numpy as np
 
@@ -44,13 +46,12 @@ class Worth:
     weights: Floats
 
 
-@dataclass(frozen=True, eq=False)
-class _Standing:
-    """One job: its curve, its equal share, and how long it takes there."""
+class _Standing(NamedTuple):
+    """One job: its curve, its equal share, its rate there, and how long it takes."""
 
     job: Job
     curve: Curve
-    share: float
+    share: int
     rate: float
     left_s: float
 
@@ -91,6 +92,7 @@ class Worths:
     def of(self, view: View, jobs: Sequence[Job], gpus_per_node: int) -> Worth:
         """What every step of every job is worth now."""
         standings = self._standings(view, jobs, gpus_per_node)
+        tenants = {tenant: _weight(view, tenant) for tenant in {job.spec.tenant for job in jobs}}
         ranks = _rank_values(np.array([standing.left_s for standing in standings]))
         steps: list[Steps] = []
         weights = np.empty(len(jobs))
@@ -98,19 +100,19 @@ class Worths:
             of_job, factor = self._steps(view, standing)
             steps.append(of_job)
             scale = standing.share**SPEEDUP_EXPONENT / standing.rate
-            weights[place] = ranks[place] * scale * factor * _tenant_weight(view, standing.job)
+            weights[place] = ranks[place] * scale * factor * tenants[standing.job.spec.tenant]
         return Worth(steps, weights)
 
     def _standings(self, view: View, jobs: Sequence[Job], gpus_per_node: int) -> list[_Standing]:
         equal = max(1, view.total_gpus // len(jobs))
         curves = [self._curves.of(view, job, gpus_per_node) for job in jobs]
         lefts = [work_left(view, job, curve) for job, curve in zip(jobs, curves, strict=True)]
-        known = [left / float(c.rates.max()) for left, c in zip(lefts, curves, strict=True) if left is not None]
+        known = [left / c.fastest for left, c in zip(lefts, curves, strict=True) if left is not None]
         typical_s = median(known) / 2 if known else UNKNOWN_S / 2
         found = []
         for job, curve, left in zip(jobs, curves, lefts, strict=True):
-            share = float(np.clip(equal, curve.sizes[0], curve.sizes[-1]))
-            work = max(typical_s, job.run_s(view.now)) * float(curve.rates.max()) if left is None else left
+            share = min(max(equal, curve.least), curve.most)
+            work = max(typical_s, job.run_s(view.now)) * curve.fastest if left is None else left
             rate = curve.rate(share)
             found.append(_Standing(job, curve, share, rate, work / rate))
         return found
@@ -122,6 +124,8 @@ class Worths:
         if not job.gpus:
             cost_s = costs.start_s if job.first_start_s is None else costs.resume_s
             return self._unpenalised(job, curve), _kept(cost_s, min(horizon_s, standing.left_s + cost_s))
+        if curve.least == curve.most == job.gpus:
+            return self._unpenalised(job, curve), 1.0
         factor = _kept(costs.resize_s, min(horizon_s, standing.left_s + costs.resize_s)) * _not_lost(view, job)
         level = round(_LEVELS * factor)
         kept = self._running.get(job.job)
@@ -158,9 +162,6 @@ def _not_lost(view: View, job: Job) -> float:
     return max(0.0, 1.0 - view.costs.resize_s * changes / (job.run_s(view.now) + GRACE_S))
 
 
-def _tenant_weight(view: View, job: Job) -> float:
-    """The product of the weights from its tenant up to the root."""
-    weight = 1.0
-    for name in view.tenants.path(job.spec.tenant):
-        weight *= view.tenants[name].weight
-    return weight
+def _weight(view: View, tenant: str) -> float:
+    """The product of the weights from a tenant up to the root."""
+    return math.prod(view.tenants[name].weight for name in view.tenants.path(tenant))
