@@ -54,7 +54,7 @@ class Curves:
     """Curves by job, kept as long as nothing new was reported."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, tuple[object, Curve]] = {}
+        self._kept: dict[str, tuple[object, int, Curve]] = {}
 
     def forget(self, job: Job) -> None:
         """The job is over."""
@@ -62,12 +62,11 @@ class Curves:
 
     def of(self, view: View, job: Job, gpus_per_node: int) -> Curve:
         """What is known of a job now."""
-        training = job.training
-        known: object = training if job.spec.batch is not None else len(job.measured)
+        known: object = job.training if job.spec.batch is not None else len(job.measured)
         kept = self._kept.get(job.job)
-        if kept is None or (kept[0] is not known and kept[0] != known):
-            kept = self._kept[job.job] = (known, _curve(view, job, gpus_per_node))
-        return kept[1]
+        if kept is None or kept[1] != view.total_gpus or (kept[0] is not known and kept[0] != known):
+            kept = self._kept[job.job] = (known, view.total_gpus, _curve(view, job, gpus_per_node))
+        return kept[2]
 
 
 def _curve(view: View, job: Job, gpus_per_node: int) -> Curve:
