@@ -2,7 +2,8 @@
 
 Every measured tick brings one arrival, one end, and a hundred reports of speed and progress; changes are instant, so
 that what is commanded is carried out in the same tick. Times are of the processor, on one core. ``cold_ms`` is the
-first decision, over all jobs at once; ``growth`` the exponent of ``p50_ms`` over the size of the cluster from 1,000 to
+first decision, over all jobs at once; ``review_ms`` the median of ticks that come so late after the last one that the
+policy looks at all jobs again; ``growth`` the exponent of ``p50_ms`` over the size of the cluster from 1,000 to
 10,000 GPUs, with a fifth as many jobs: 1 is linear.
 """
 
@@ -24,6 +25,7 @@ GPUS = (1_000, 2_500, 5_000, 10_000)
 GPUS_PER_JOB = 5
 TICKS = 200
 REPORTS = 100
+REVIEWS, LONG_GAP_S = 11, 3600.0
 TENANTS = 10
 """The k-th submits in proportion to 1/k and has a limit of a fifth of the cluster, which the first one meets."""
 SIZES = {1: 25, 2: 15, 4: 20, 8: 20, 16: 12, 32: 8}
@@ -40,10 +42,11 @@ SPEEDS = {
 
 @dataclass(frozen=True)
 class Times:
-    """Milliseconds of the first decision, and of each tick after it."""
+    """Milliseconds of the first decision, of each tick a second after another, and of each after a long gap."""
 
     cold_ms: float
     tick_ms: list[float]
+    review_ms: list[float]
 
     def quantile(self, share: float) -> float:
         return sorted(self.tick_ms)[round(share * (len(self.tick_ms) - 1))]
@@ -69,9 +72,9 @@ class Load:
         self._submitted = 0
         self._now = 0.0
 
-    def tick(self, events: list[Event]) -> float:
+    def tick(self, events: list[Event], after_s: float = 1.0) -> float:
         """One round; returns its milliseconds."""
-        self._now += 1.0
+        self._now += after_s
         started_s = time.process_time()
         self._controller.tick(self._now, events)
         return 1e3 * (time.process_time() - started_s)
@@ -115,7 +118,8 @@ def measure(policy: str, gpus: int, seed: int, ticks: int = TICKS) -> Times:
     """Fill a cluster, then let jobs come and go."""
     load = Load(policy, gpus, seed)
     cold_ms = load.tick(load.arrivals(gpus // GPUS_PER_JOB))
-    return Times(cold_ms, [load.tick(load.instant()) for _ in range(ticks)])
+    tick_ms = [load.tick(load.instant()) for _ in range(ticks)]
+    return Times(cold_ms, tick_ms, [load.tick(load.instant(), LONG_GAP_S) for _ in range(REVIEWS)])
 
 
 def main(seed: int, out: Path | None) -> None:
@@ -134,6 +138,7 @@ def main(seed: int, out: Path | None) -> None:
             "p50_ms": largest.quantile(0.5),
             "p99_ms": largest.quantile(0.99),
             "cold_ms": largest.cold_ms,
+            "review_ms": sorted(largest.review_ms)[REVIEWS // 2],
             "growth": exponent(GPUS, [times[gpus].quantile(0.5) for gpus in GPUS]),
         }
     )

@@ -62,9 +62,10 @@ class Curves:
 
     def of(self, view: View, job: Job, gpus_per_node: int) -> Curve:
         """What is known of a job now."""
-        known: object = job.training if job.spec.batch is not None else len(job.measured)
+        training = job.training
+        known: object = (training.samples, training.noise) if job.spec.batch is not None else len(job.measured)
         kept = self._kept.get(job.job)
-        if kept is None or kept[1] != view.total_gpus or (kept[0] is not known and kept[0] != known):
+        if kept is None or kept[:2] != (known, view.total_gpus):
             kept = self._kept[job.job] = (known, view.total_gpus, _curve(view, job, gpus_per_node))
         return kept[2]
 
