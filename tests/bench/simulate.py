@@ -19,12 +19,13 @@ from raytide.core.policy import Policy
 from raytide.policies.fifo import Fifo
 from raytide.policies.las2d import Las2d
 from raytide.policies.placement import Count
+from raytide.policies.tide import Tide
 from raytide.sim.simulation import SimJob, SimResult, Simulation
 from raytide.sim.traces import read_trace
 from raytide.sim.workload import Fixed
 
 TRACES = Path(__file__).parents[2].parent / "shared" / "traces"
-POLICIES: dict[str, Callable[[], Policy]] = {"fifo": Fifo, "las2d": Las2d}
+POLICIES: dict[str, Callable[[], Policy]] = {"fifo": Fifo, "las2d": Las2d, "tide": Tide}
 SIZES = (10_000, 20_000, 40_000, 80_000)
 
 

@@ -33,7 +33,7 @@ def simulate(  # noqa: PLR0913, PLR0917 - the options of the command
         typer.Argument(metavar="TRACE", help="In any known format, or one that is drawn: generate:jobs=500,span=12h."),
     ],
     nodes: Annotated[str, typer.Option(metavar="NODESxGPUS", help="The cluster; types: 4x8:A100,2x4:T4.")] = "16x8",
-    policy: Annotated[str, typer.Option(metavar="NAME,...", help="Names, or package.module:Class.")] = "fifo",
+    policy: Annotated[str, typer.Option(metavar="NAME,...", help="Names, or package.module:Class.")] = "tide",
     placer: Annotated[str, typer.Option(metavar="NAME", help="Where GPUs are taken.")] = "pack",
     folder: Annotated[Path, typer.Option("--out", help="Where tables and pictures go.")] = Path("out/simulation"),
     tenants: Annotated[

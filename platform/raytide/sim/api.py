@@ -40,7 +40,7 @@ class SimOptions:
 def simulate(
     trace: Sequence[TraceJob],
     cluster: str | Sequence[Node] = "16x8",
-    policy: str | Policy = "fifo",
+    policy: str | Policy = "tide",
     placer: str | Placer = "pack",
     options: SimOptions | None = None,
 ) -> SimResult:

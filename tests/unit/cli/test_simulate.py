@@ -70,8 +70,8 @@ def test_people_see_a_table(trace):
 
 
 def test_costs_are_charged(trace):
-    words = ("trace.csv", "--nodes", "1x8", "--out", "out", "--json", "--restart-cost", "30", "--resize-cost", "5")
-    found = json.loads(run(*words).stdout)["policies"]["fifo"]
+    words = ("trace.csv", "--policy", "fifo", "--nodes", "1x8", "--out", "out", "--json", "--restart-cost", "30")
+    found = json.loads(run(*words, "--resize-cost", "5").stdout)["policies"]["fifo"]
     assert (found["resize_seconds"], found["makespan_s"]) == (60.0, 75.0)
 
 

@@ -94,7 +94,7 @@ class Tide:
     def _review(self, view: View) -> Decision:
         self._reviewed_s = view.now
         jobs = list(view.jobs.values())
-        worth = self._worths.of(view, jobs, view.cluster.largest_node_gpus)
+        worth = self._worths.of(view, jobs, max(1, view.cluster.largest_node_gpus))
         counts = _share_out(view, jobs, worth)
         moves = [(job, gpus) for job, gpus in zip(jobs, counts, strict=True) if gpus != job.gpus and _is_free(job)]
         moves.sort(key=lambda move: (move[1] > move[0].gpus, -move[1]))
