@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate
 
 import numpy as np
 
@@ -75,6 +76,7 @@ class Application:
     validation: Validation
     step_times: StepTimes
     _noise: dict[int, tuple[GradientNoise, ...]] = field(default_factory=dict, init=False, repr=False)
+    _ahead: dict[int, tuple[float, ...]] = field(default_factory=dict, init=False, repr=False)
     _iterations: dict[int, tuple[float, ...]] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
@@ -93,6 +95,20 @@ class Application:
         """
         self._check(epoch)
         return self.noise(batch, epoch).gain(batch / self.limits.smallest_batch)
+
+    def iterations_from(self, batch: int, epoch: int) -> float:
+        """Iterations of ``batch`` that it takes from the start of ``epoch`` (from 0) to the end of the last one.
+
+        Raises:
+            ConfigError: The batch is outside the limits.
+        """
+        if batch not in self._ahead:
+            steps = [
+                (end - begin) / self.gain(batch, e)
+                for e, (begin, end) in enumerate(zip(self.boundaries, self.boundaries[1:], strict=False))
+            ]
+            self._ahead[batch] = tuple(accumulate(reversed(steps), initial=0.0))
+        return self._ahead[batch][self.limits.epochs - epoch]
 
     def remaining_iterations(self, batch: int, epoch: int) -> float:
         """Iterations of ``batch`` left from ``epoch`` (from 0) to the last; 1 in the last and afterwards.

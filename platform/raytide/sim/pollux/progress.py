@@ -51,6 +51,11 @@ class Running:
         """What rounding made of :attr:`batch`."""
         return self._iteration[0]
 
+    @property
+    def iteration_s(self) -> float:
+        """Seconds of one iteration."""
+        return self._iteration[1]
+
     def sample(self) -> StepSample:
         """The step as the job itself measures it."""
         split = self._split
@@ -135,8 +140,13 @@ def time_to_completion(state: JobProgress, running: Running) -> float:
     """
     if state.completed_s is not None:
         return 0.0
-    completed_s = advance(state, running, 0.0, math.inf).completed_s
-    return math.inf if completed_s is None else completed_s
+    if state.completed_s is not None:
+        return 0.0
+    if not running.holds_gpus:
+        return math.inf
+    first = _missing(state, running.app) / running.app.gain(running.total_batch, state.epoch)
+    iterations = first + running.app.iterations_from(running.total_batch, state.epoch + 1)
+    return state.delay_s + iterations * running.iteration_s
 
 
 def advance(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from raytide.core import JobSpec, Placement, Role, Training, goodput_of
 from raytide.core.events import Event, Trained
@@ -56,7 +57,7 @@ class Adaptive:
         return self._now + time_to_completion(self._state, self._running)
 
     def report(self, now: float) -> Event | None:
-        """Where it is, and its noise and step time if it trains; it then chooses its batch anew."""
+        """Where it is, with its noise and the latest step time if it trains; it then chooses its batch anew."""
         self._advance(now)
         if now >= self.report_s:
             self.report_s = now + REPORT_S
@@ -65,7 +66,7 @@ class Adaptive:
         if self._state.delay_s == 0.0 and self._running.holds_gpus:
             self._measure()
             self._choose(self._running.placement)
-        return Trained(self._job, self._training)
+        return Trained(self._job, replace(self._training, samples=self._training.samples[-1:]))
 
     def _advance(self, now: float) -> None:
         self._state = advance(self._state, self._running, self._now, now - self._now)
