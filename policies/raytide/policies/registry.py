@@ -24,6 +24,7 @@ _POLICIES = {
     "tiresias": "raytide.policies.tiresias:Tiresias",
     "elastic_tiresias": "raytide.policies.elastic_tiresias:ElasticTiresias",
     "optimus": "raytide.policies.optimus:Optimus",
+    "deadline": "raytide.policies.deadline:Deadline",
     "fair": "raytide.policies.fair:Fair",
     "easy_backfill": "raytide.policies.easy_backfill:EasyBackfill",
 }
