@@ -29,6 +29,7 @@ _POLICIES = {
     "ftf": "raytide.policies.ftf:Ftf",
     "gavel": "raytide.policies.gavel:Gavel",
     "eps": "raytide.policies.eps:Eps",
+    "deadline": "raytide.policies.deadline:Deadline",
     "fair": "raytide.policies.fair:Fair",
     "easy_backfill": "raytide.policies.easy_backfill:EasyBackfill",
 }
