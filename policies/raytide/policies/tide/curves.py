@@ -94,7 +94,7 @@ def _rate(view: View, job: Job) -> Callable[[int, int], float]:
         return view.goodput(job).at if job.training.samples else _unknown
     if job.spec.model in view.speeds:
         return view.speed(job).speed
-    if job.measured:
+    if any(speed > 0 for speed in job.measured.values()):
         return _measured(job).speed
     return _unknown
 
