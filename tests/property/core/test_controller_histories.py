@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from raytide.core import Controller, Node, Tenant, TenantTree
 from raytide.core import events as e
 from raytide.core.commands import Command, Refuse, Scale, Start, Stop, Suspend, Wake
+from raytide.policies.deadline import Deadline
 from raytide.policies.easy_backfill import EasyBackfill
 from raytide.policies.elastic_tiresias import ElasticTiresias
 from raytide.policies.fair import Fair
@@ -36,6 +37,7 @@ POLICIES = [
     Gittins,
     Optimus,
     Fair,
+    partial(Deadline, 3.0),
     Srtf,
     Srgf,
     partial(Las2d, (60.0, 200.0)),
@@ -116,6 +118,8 @@ class World:
             at=self.now,
             tenant=rng.choice("abc"),
             duration_s=rng.choice([None, 5.0, 50.0]),
+            work=rng.choice([None, 20.0, 200.0]),
+            deadline_s=rng.choice([None, self.now + 20.0, self.now + 200.0]),
             preemptible=rng.random() < 0.8,
         )
 
