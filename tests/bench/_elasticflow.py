@@ -10,6 +10,9 @@ from pathlib import Path
 
 from raytide.core import Controller, ControllerConfig, EventDriven, Job, JobSpec, Node, Role, SpeedTable, rigid
 from raytide.core.policy import Policy
+from raytide.policies.allotment import Task
+from raytide.policies.deadline import Deadline
+from raytide.policies.deadline_plan import Planner, by_deadline
 from raytide.policies.las2d import Las2d
 from raytide.policies.placement import Count
 from raytide.sim.simulation import Costs, SimJob, SimResult, Simulation
@@ -91,6 +94,31 @@ def simulate(policy: Policy, jobs: list[SimJob], tables: dict[str, SpeedTable], 
 def dlas_gpu() -> Las2d:
     """ElasticFlow's ``dlas-gpu``: least attained service, with decisions at least 240 s apart."""
     return Las2d(clock=EventDriven(min_gap_s=DLAS_GAP_S))
+
+
+class MinimumShares(Deadline):
+    """A plain baseline: minimum shares anew at every event, by deadline; who does not fit at once is refused."""
+
+    name = "minimum_shares"
+
+    def _admit(self, planner: Planner, tasks: Sequence[Task]) -> tuple[dict[str, str], float]:
+        accepted = [task for task in tasks if task.job.job in self._admitted]
+        plan, refused = planner.lean(accepted, by_deadline), {}
+        for task in (task for task in tasks if task.job.job not in self._admitted):
+            trial = planner.lean([*accepted, task], by_deadline)
+            if len(trial) > len(plan) and task.job.job in trial:
+                accepted.append(task)
+                self._admitted.add(task.job.job)
+                plan = trial
+            else:
+                refused[task.job.job] = "no room before its deadline"
+        self._plan = plan
+        return refused, math.inf
+
+
+def met_share(result: SimResult) -> float:
+    """Which share of all jobs were done in time."""
+    return round(sum(map(met, result.jobs)) / len(result.jobs), 4)
 
 
 def met(job: Job) -> bool:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import pytest
 
-from bench._elasticflow import dlas_gpu, met, rigid_jobs, simulate
+from bench._elasticflow import dlas_gpu, elastic_jobs, met_share, rigid_jobs, simulate, speed_tables
+from raytide.policies.deadline import Deadline
 from raytide.sim.traces import read_elasticflow
 from support.scheduling import trace_file
 
@@ -21,5 +22,13 @@ def trace():
 def test_least_attained_service_meets_as_many_as_their_simulator_says(trace):
     result = simulate(dlas_gpu(), rigid_jobs(trace), {})
     assert {str(job.state) for job in result.jobs} == {"succeeded"}
-    share = sum(map(met, result.jobs)) / len(result.jobs)
-    assert share == pytest.approx(0.462, abs=0.03)
+    assert met_share(result) == pytest.approx(0.462, abs=0.03)
+
+
+def test_most_deadlines_are_met_and_no_promise_is_broken(trace):
+    tables = speed_tables(trace_file("elasticflow/throughputs_A100"))
+    result = simulate(Deadline(), elastic_jobs(trace, tables), tables)
+    assert met_share(result) >= 0.90
+    done = [job for job in result.jobs if str(job.state) == "succeeded"]
+    assert all(job.ended_s <= job.spec.deadline_s for job in done), "who was admitted was done in time"
+    assert all("deadline" in job.reason for job in result.jobs if job not in done)

@@ -29,10 +29,10 @@ class Size:
     shape: Shape
 
 
-def sizes(job: Job, speeds: SpeedModel) -> tuple[Size, ...]:
+def sizes(job: Job, speeds: SpeedModel, limit: float = math.inf) -> tuple[Size, ...]:
     """Sizes worth having, ascending: the least, its doubles, and the most; each is faster than those below.
 
-    Jobs of several roles have the shape only that they asked for.
+    None but the least holds more than ``limit`` GPUs. Jobs of several roles have the shape only that they asked for.
     """
     role, *others = job.spec.roles
     if others:
@@ -40,7 +40,7 @@ def sizes(job: Job, speeds: SpeedModel) -> tuple[Size, ...]:
     found: list[Size] = []
     for count in _counts(role.least, role.most):
         speed = speeds.speed(max(1, count * role.gpus))
-        if not found or speed > found[-1].speed:
+        if not found or (speed > found[-1].speed and count * role.gpus <= limit):
             found.append(Size(count * role.gpus, speed, replicas(count)))
     return tuple(found)
 
@@ -128,6 +128,11 @@ class Task:
     held: Size | None
     delay_s: float
     change_s: float
+
+    @property
+    def fixed(self) -> bool:
+        """Whether it keeps what it holds, because it may not be preempted."""
+        return self.held is not None and not self.job.spec.preemptible
 
     @property
     def has_deadline(self) -> bool:

@@ -5,33 +5,32 @@ minimum satisfactory share, admission control, and the rest by marginal return.
 
 Rule, at every event: plan ahead, by how many GPUs are free at every future instant. A job's plan is the sequence of
 sizes (its least, doubled again and again) that meets its deadline with the least GPU time; every start and change of
-size counts with what it costs. A job is admitted once a plan exists in which it and all admitted jobs are in time: the
-plans of before with the newcomer in what they leave, or new ones, made by deadline or by slack. Until then it waits,
+size counts with what it costs. A job is admitted once a plan exists in which it and all admitted jobs are in time: new
+ones, made by deadline or by slack, or those of before with the newcomer in what they leave. Until then it waits,
 holding nothing, and it is refused when it could not be done in time any more even if it were alone; among those that
 wait the one that needs least GPU time is tried first. GPUs that no plan needs now go to jobs that would wait, then
 where the next size adds most speed per GPU, if that ends a job earlier and is in nobody's way. Jobs without a deadline,
 and admitted ones that turned out late, run on the rest; nobody's admission depends on them.
 Limits: needs declared work (or durations), without which a deadline counts for nothing, and speeds, which it takes to
-be the same everywhere. Tenants' limits are not planned for: a job over one waits, and may be late. Sizes between the
-doubles are not used. What is admitted early may crowd out more jobs that come later: the future is not known.
+be the same everywhere. Of tenants' limits it knows the sizes that they rule out: a job whose tenant is full gets less
+or waits, and may be late. Sizes between the doubles are not used. Where far more is asked for than there is, large jobs
+that are admitted early crowd out many small ones that come later: the future is not known, and promises are kept.
 Starvation: possible. A job without a deadline waits while jobs with one need all GPUs.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from raytide.core import NOTHING, Decision, EventDriven, Job, Shape, View
 from raytide.policies.allotment import MARGIN_S, Allotment, Size, Task, sizes
-from raytide.policies.budget import needs
+from raytide.policies.budget import Budget, needs
 from raytide.policies.deadline_plan import Planner, by_deadline, by_gpu_time
-from raytide.policies.free_time import FreeTime
+from raytide.policies.leftover import share_rest
 from raytide.policies.progress import Progress
 
 CHANGE_S = 30.0
-_LEAST_STAY = 2.0
-"""A job without a deadline starts where it can stay for so many times the cost of its start."""
 
 
 class Deadline:
@@ -55,22 +54,22 @@ class Deadline:
         self._progress.look(view)
         self._admitted -= {job.job for job in view.ended}
         tasks = {job.job: self._task(view, job) for job in view}
-        fixed = [task for task in tasks.values() if task.held and not task.job.spec.preemptible]
+        fixed = [task for task in tasks.values() if task.fixed]
         planner = Planner(view.now, view.total_gpus, fixed)
-        open_ = [task for task in tasks.values() if task not in fixed]
+        open_ = [task for task in tasks.values() if not task.fixed]
         refused, wake_s = self._admit(planner, [task for task in open_ if task.has_deadline])
         free = planner.free(self._plan)
         planner.hasten(tasks, self._plan, free)
-        shapes = {name: _shape(allotment.at(view.now)) for name, allotment in self._plan.items()}
+        chosen = {name: allotment.at(view.now) for name, allotment in self._plan.items()}
         rest = [task for task in open_ if not task.has_deadline or self._is_late(task)]
-        shapes |= _shares(sorted(rest, key=by_deadline), free)
-        changed = {name: shape for name, shape in shapes.items() if shape != tasks[name].job.shape}
+        chosen |= share_rest(sorted(rest, key=by_deadline), free)
+        shapes = _allowed(view, tasks, fixed, chosen)
         wake_s = min([wake_s, *(allotment.next_change_s(view.now) for allotment in self._plan.values())])
-        return Decision(changed, refused=refused, wake_at_s=None if math.isinf(wake_s) else wake_s)
+        return Decision(shapes, refused=refused, wake_at_s=None if math.isinf(wake_s) else wake_s)
 
     def _task(self, view: View, job: Job) -> Task:
         speeds = view.speed(job)
-        options = sizes(job, speeds)
+        options = sizes(job, speeds, _limit(view, job))
         held = next((size for size in options if size.shape == job.shape), None)
         if held is None and job.gpus:
             held = Size(job.gpus, speeds.speed(job.gpus), job.shape)
@@ -122,44 +121,25 @@ def _too_late(task: Task) -> str:
     return f"{reason}; for {waited_s:.0f} s jobs that were admitted before left no room" if waited_s else reason
 
 
-def _shape(size: Size | None) -> Shape:
-    return NOTHING if size is None else size.shape
+def _limit(view: View, job: Job) -> float:
+    """The most GPUs that a job's tenants may ever hold."""
+    limits = [view.tenants[tenant].limit_gpus for tenant in view.tenants.path(job.spec.tenant)]
+    return min((limit for limit in limits if limit is not None), default=math.inf)
 
 
-def _shares(tasks: Sequence[Task], free: FreeTime) -> dict[str, Shape]:
-    """Shapes of jobs that nothing is promised to: what they hold or asked for in turn, then what is left in turn."""
-    chosen: dict[str, Size | None] = {}
-    for task in tasks:
-        room = free.at(task.now)
-        chosen[task.job.job] = size = task.held if task.held and task.held.gpus <= room else _start(task, free)
-        if size is not None:
-            free.take(task.now, math.inf, size.gpus)
-    for task in tasks:
-        size = chosen[task.job.job]
-        if size is None or not task.job.spec.preemptible:
-            continue
-        free.take(task.now, math.inf, -size.gpus)
-        chosen[task.job.job] = size = _grown(task, size, free)
-        free.take(task.now, math.inf, size.gpus)
-    return {name: _shape(size) for name, size in chosen.items()}
-
-
-def _start(task: Task, free: FreeTime) -> Size | None:
-    asked = [size for size in task.sizes if size.gpus <= max(task.job.requested_gpus, task.sizes[0].gpus)]
-    return next((size for size in reversed(asked) if _can_stay(task, size, free)), None)
-
-
-def _grown(task: Task, size: Size, free: FreeTime) -> Size:
-    """The largest size that is worth its change."""
-    for larger in reversed(task.sizes):
-        saved_s = task.left * (1.0 / size.speed - 1.0 / larger.speed)
-        if larger.gpus > size.gpus and saved_s > task.change_s and _can_stay(task, larger, free):
-            return larger
-    return size
-
-
-def _can_stay(task: Task, size: Size, free: FreeTime) -> bool:
-    """Whether there is room long enough: to the end, if the job cannot be preempted."""
-    end_s = task.now + task.change_s + task.left / size.speed
-    stay_s = end_s if not task.job.spec.preemptible else min(end_s, task.now + _LEAST_STAY * task.change_s)
-    return free.at(task.now) >= size.gpus and free.until(task.now, size.gpus) >= stay_s
+def _allowed(
+    view: View, tasks: Mapping[str, Task], fixed: Sequence[Task], chosen: Mapping[str, Size | None]
+) -> dict[str, Shape]:
+    """What changes; who would break a tenant's limit gets less, or waits."""
+    budget = Budget(view, view.total_gpus, from_nothing=True)
+    for task in fixed:
+        budget.take(task.job, task.job.shape)
+    shapes: dict[str, Shape] = {}
+    for name, size in chosen.items():
+        job = tasks[name].job
+        smaller = [other for other in tasks[name].sizes if size and other.gpus < size.gpus]
+        fitting = (other.shape for other in (size, *reversed(smaller)) if other and budget.take(job, other.shape))
+        shape = next(fitting, NOTHING)
+        if shape != job.shape:
+            shapes[name] = shape
+    return shapes

@@ -51,12 +51,15 @@ class Planner:
         return free
 
     def best(self, tasks: Sequence[Task], before: Mapping[str, Allotment]) -> Plan:
-        """The plan that serves most: the one of before, if it still does and leaves room, or a leaner one."""
-        plan = self.follow(tasks, before)
-        for order in (by_deadline, by_slack):
-            if len(plan) == len(tasks):
-                break
-            plan = max(plan, self.lean(tasks, order), key=len)
+        """The plan that serves most: made anew by deadline, the one of before, or made anew by slack.
+
+        The one of before breaks no promise where the others fail.
+        """
+        plan = self.lean(tasks, by_deadline)
+        if len(plan) < len(tasks):
+            plan = max(plan, self.follow(tasks, before), key=len)
+        if len(plan) < len(tasks):
+            plan = max(plan, self.lean(tasks, by_slack), key=len)
         return plan
 
     def follow(self, tasks: Sequence[Task], before: Mapping[str, Allotment]) -> Plan:

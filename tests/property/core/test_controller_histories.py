@@ -17,6 +17,7 @@ from raytide.core import Controller, JobSpec, Node, Role, Tenant, TenantTree
 from raytide.core import events as e
 from raytide.core.commands import Command, Refuse, Scale, Start, Stop, Suspend, Wake
 from raytide.policies.afs import Afs
+from raytide.policies.deadline import Deadline
 from raytide.policies.easy_backfill import EasyBackfill
 from raytide.policies.elastic_tiresias import ElasticTiresias
 from raytide.policies.eps import Eps
@@ -46,6 +47,7 @@ POLICIES = [
     partial(Gavel, 10.0),
     Eps,
     Fair,
+    partial(Deadline, 3.0),
     Srtf,
     Srgf,
     partial(Las2d, (60.0, 200.0)),
@@ -128,6 +130,8 @@ class World:
             at=self.now,
             tenant=rng.choice("abc"),
             duration_s=rng.choice([None, 5.0, 50.0]),
+            work=rng.choice([None, 20.0, 200.0]),
+            deadline_s=rng.choice([None, self.now + 20.0, self.now + 200.0]),
             preemptible=rng.random() < 0.8,
         )
 

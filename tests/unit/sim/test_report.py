@@ -161,7 +161,7 @@ def test_what_tenants_are_entitled_to(tenants, x_gpu_s, y_gpu_s):
 def test_entitlement_goes_down_the_tree():
     tree = TenantTree([Tenant("org"), Tenant("x", "org"), Tenant("y", "org")])
     trace = [TraceJob(name, name, 0.0, 8, 10.0) for name in "xyz"]
-    found = entitled_gpu_s(simulate(trace, "1x8", options=SimOptions(tenants=tree)))
+    found = entitled_gpu_s(simulate(trace, "1x8", "fifo", options=SimOptions(tenants=tree)))
     assert found == pytest.approx({"x": 20.0, "y": 20.0 + 40.0, "z": 40.0 + 40.0 + 80.0})
 
 
