@@ -148,8 +148,8 @@ class Simulation:
     def _reports(self, now: float) -> Iterator[Event]:
         for name in self._reporting:
             event = self._workloads[name].report(now)
+            self._expect_end(name)  # a job may choose its batch anew when it reports
             if event is not None:
-                self._expect_end(name)  # a job may choose its batch anew when it reports
                 yield event
 
     # --- what is done ------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 
 from raytide.core import Decision, EventDriven, Job, Shape, View
+from raytide.core.policy import Clock
 from raytide.policies.attained import attains_at_s, has_attained
 from raytide.policies.budget import needs, walk
 
@@ -29,12 +30,16 @@ class Las2d:
     Args:
         limits_gpu_s: Attained service at which a job leaves each queue but the last.
         clock: When it decides; demotions are as late as that.
+        running_first: Whether running jobs go before waiting ones inside a queue; else it is first come, first served.
     """
 
     name = "las2d"
 
-    def __init__(self, limits_gpu_s: Sequence[float] = LIMITS_GPU_S, clock: EventDriven = ALWAYS) -> None:
+    def __init__(
+        self, limits_gpu_s: Sequence[float] = LIMITS_GPU_S, clock: Clock = ALWAYS, *, running_first: bool = True
+    ) -> None:
         self.clock = clock
+        self._running_first = running_first
         self._limits = tuple(limits_gpu_s)
         self._queues: list[list[Job]] = [[] for _ in range(len(self._limits) + 1)]
         self._level: dict[Job, int] = {}
@@ -48,8 +53,9 @@ class Las2d:
         touched = self._demote(view.now)
         decision = walk(view, chain.from_iterable(self._queues))
         shapes = decision.shapes
-        for level in touched | {self._level[view.jobs[name]] for name in shapes}:
-            self._queues[level].sort(key=lambda job: not shapes.get(job.job, job.shape))
+        if self._running_first:
+            for level in touched | {self._level[view.jobs[name]] for name in shapes}:
+                self._queues[level].sort(key=lambda job: not shapes.get(job.job, job.shape))
         return Decision(shapes, wake_at_s=self._next_demotion_s(view.now, shapes))
 
     def _enter(self, job: Job, level: int) -> None:
