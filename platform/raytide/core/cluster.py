@@ -150,6 +150,18 @@ class Cluster:
                 return f"{more} more slots of node {node}, where {free} are free"
         return ""
 
+    def fits(self, placements: Mapping[JobId, Placement]) -> bool:
+        """Whether jobs can have these placements together, in the place of those they have."""
+        self.checkpoint()
+        try:
+            for job, placement in placements.items():
+                self.assign(job, placement)
+        except PlacementError:
+            return False
+        finally:
+            self.rollback()
+        return True
+
     def _move(self, job: JobId, placement: Placement) -> None:
         for node, count in self._held.pop(job, NOWHERE).gpus:
             self._change(node, count)

@@ -17,7 +17,7 @@ from raytide.core.events import Event
 from raytide.core.handlers import Handlers
 from raytide.core.job import Job
 from raytide.core.lifecycle import JobState
-from raytide.core.model import JobId, Node, Placement, Shape
+from raytide.core.model import NOWHERE, JobId, Node, Placement, Shape
 from raytide.core.policy import Decision, EventDriven, Placer, Policy, PolicyError
 from raytide.core.speed import SpeedModel
 from raytide.core.table import JobTable
@@ -166,6 +166,8 @@ class Controller:
 
     def _carry_out(self, now: float, decision: Decision, commands: list[Command]) -> None:
         """Suspensions and shrinks first, so that others find their slots."""
+        if self.config.instant:
+            self._exchange(decision)
         later: list[tuple[Job, Shape]] = []
         for name, shape in decision.shapes.items():
             job = self.table[name]
@@ -178,6 +180,22 @@ class Controller:
                 later.append((job, shape))
         for job, shape in later:
             self._grow(now, job, shape, decision, commands)
+
+    def _exchange(self, decision: Decision) -> None:
+        """Where changes take no time, running jobs leave their slots for one another, if then all find theirs free."""
+        placed = {name: placement for name, placement in decision.placements.items() if decision.shapes.get(name)}
+        if len(placed) < sum(map(bool, decision.shapes.values())):
+            return  # those that go wherever there is room could take the slots of those that left
+        cluster = self.table.cluster
+        cluster.checkpoint()
+        for name in placed:
+            job = self.table[name]
+            if job.state is JobState.RUNNING and not self.table.over_limit(job, decision.shapes[name]):
+                cluster.assign(name, NOWHERE)
+        if cluster.fits(placed):
+            cluster.commit()
+        else:
+            cluster.rollback()
 
     def _check(self, job: Job, shape: Shape) -> None:
         if not job.spec.admits(shape):

@@ -181,6 +181,7 @@ class Simulation:
     def _expect_end(self, job: str) -> None:
         self._number += 1
         at_s = self._workloads[job].finish_s()
+        self._end_of.pop(job, None)
         if at_s < math.inf:
             self._end_of[job] = (at_s, self._number)
             heapq.heappush(self._ends, (at_s, self._number, job))

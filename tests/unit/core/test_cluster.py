@@ -52,6 +52,14 @@ def test_nodes_are_found_by_free_slots_in_the_order_in_which_they_joined():
     assert [name for _, name in cluster.nodes_with(8)] == ["n0", "n1", "n2"]
 
 
+def test_placements_are_tried_together_and_nothing_is_changed(cluster: Cluster):
+    cluster.assign("a", on(n0=8))
+    assert cluster.fits({"a": on(n1=4), "b": on(n0=8)})
+    assert not cluster.fits({"b": on(n0=8), "a": on(n1=4)}), "in this order"
+    assert not cluster.fits({"b": on(n1=4), "c": on(n1=1)})
+    assert cluster.placement("a") == on(n0=8)
+
+
 def test_a_trial_is_taken_back(cluster: Cluster):
     cluster.assign("a", on(n0=2))
     cluster.checkpoint()

@@ -221,6 +221,28 @@ def test_an_exact_placement_waits_for_slots_that_others_give_back(live, policy):
     assert live.tick(2.0, [e.Finished("a")]) == [Start("b", replicas(4), on(4), resume=False)]
 
 
+def test_jobs_exchange_their_slots_where_that_takes_no_time(policy):
+    controller = Controller(policy, Pack(), nodes(4, 4), config=ControllerConfig(instant=True))
+    policy.want(a=4, b=4)
+    controller.tick(0.0, [e.Submitted(job("a", 1, to=4)), e.Submitted(job("b", 1, to=4))])
+    there = {name: controller.table.cluster.placement(name) for name in "ab"}
+    policy.next = Decision({"a": replicas(4), "b": replicas(4)}, placements={"a": there["b"], "b": there["a"]})
+    controller.tick(1.0, [e.NodeJoined(Node("n2", 1))])
+    assert {name: controller.table.cluster.placement(name) for name in "ba"} == {"a": there["b"], "b": there["a"]}
+    controller.validate()
+
+
+def test_slots_are_not_left_for_places_that_are_not_free(policy):
+    controller = Controller(policy, Pack(), nodes(4, 4), config=ControllerConfig(instant=True))
+    policy.want(a=2, b=4)
+    controller.tick(0.0, [e.Submitted(job("a", 1, to=4)), e.Submitted(job("b", 4))])
+    (taken,) = controller.table.cluster.placement("b").nodes
+    policy.next = Decision({"a": replicas(3)}, placements={"a": Placement(((taken, 3),))})
+    controller.tick(1.0, [e.NodeJoined(Node("n2", 1))])
+    assert controller.table["a"].gpus == 2
+    controller.validate()
+
+
 def test_a_tenant_never_exceeds_its_limit_whatever_the_policy_wants(policy):
     controller = Controller(policy, Pack(), nodes(8), TenantTree([Tenant("t", limit_gpus=3)]))
     policy.want(a=2, b=2)

@@ -44,6 +44,29 @@ def test_a_preempted_job_goes_on_where_it_was_and_pays_for_coming_back():
     assert ends(simulate(Srtf(), jobs, costs=costs)) == {"long": 52.0 + 5.0 + 62.0, "short": 52.0}
 
 
+class Stalls(Fixed):
+    """Is asked to report at 2 s, and then no longer expects to end at 3 s."""
+
+    reports = True
+
+    def __init__(self) -> None:
+        super().__init__(3.0)
+        self.report_s = 2.0
+
+    def report(self, now: float) -> None:
+        if now >= self.report_s:
+            self.report_s = 10.0
+            self.left = 9.0 - now if now < 10.0 else 0.0
+            self._rate = 0.0 if now < 10.0 else 1.0
+            self._from_s = now
+
+
+def test_an_end_that_is_no_longer_expected_does_not_happen():
+    controller = Controller(Fifo(), Count(), nodes(8), config=ControllerConfig(instant=True))
+    result = Simulation(controller, [SimJob(job("a", 8), Stalls())]).run()
+    assert ends(result) == {"a": 10.0}
+
+
 def test_a_lost_node_sends_its_job_back_to_the_queue():
     faults = [(4.0, e.NodeLost("n0")), (20.0, e.NodeJoined(Node("n1", 8)))]
     result = simulate(Fifo(), [job("a", 8, duration_s=10.0)], gpus=(8,), faults=faults)

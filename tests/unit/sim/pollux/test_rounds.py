@@ -15,11 +15,11 @@ ONE = Placement((("n0", 1),))
 
 def test_it_looks_one_round_ahead(app) -> None:
     """Batch 8 on one GPU: 1.8 s an iteration, 90 and 210 of them in the two epochs, so 540 s and a delay of 30 s."""
-    job = FixedBatch(app, 8)
+    job = FixedBatch("j", app, 8)
     job.run(60.0, ONE, delay_s=30.0)
     for round_ in range(1, 9):
         assert job.finish_s() == math.inf, round_
-        assert job.report(60.0 + round_ * ROUND_S) is None
+        job.report(60.0 + round_ * ROUND_S)
     ends = []
     for round_ in range(9, 11):
         ends.append(job.finish_s())
@@ -28,7 +28,7 @@ def test_it_looks_one_round_ahead(app) -> None:
 
 
 def test_between_rounds_nothing_changes(app) -> None:
-    job = FixedBatch(app, 8)
+    job = FixedBatch("j", app, 8)
     job.run(0.0, ONE, delay_s=0.0)
     job.report(59.0)
     job.pause(60.0)
