@@ -5,6 +5,8 @@
 * ``tide_vs_pollux_30s`` and ``_2s``: mean JCT on Pollux's workloads 1 to 6 over that of Pollux, at 30 s per change (a
   restart) and at 2 s (stop-free); ``tide_sweep`` at every cost. ``max_rho``: the worst finish-time fairness at 30 s.
   ``_undeclared``: the same if nobody says how many epochs jobs have.
+* ``deadlines_met``: the share of ElasticFlow's 195 jobs that are done in time on 128 A100 under ``deadline``;
+  ``deadlines.py`` has more of it.
 """
 
 from __future__ import annotations
@@ -14,11 +16,13 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import _elasticflow
 import _pollux
 from _philly import mean_jct_s, sim_jobs, simulate, speed_tables
 from _support import say, simulation_folder
 from threadpoolctl import threadpool_limits
 
+from raytide.policies.deadline import Deadline
 from raytide.policies.elastic_tiresias import ElasticTiresias
 from raytide.policies.las2d import Las2d
 from raytide.policies.tide import Tide
@@ -83,6 +87,15 @@ def pollux(out: Path | None) -> dict[str, Any]:
     }
 
 
+def deadlines(out: Path | None) -> dict[str, Any]:
+    """ElasticFlow's trace."""
+    tables = _elasticflow.speed_tables(TRACES / "elasticflow" / "throughputs_A100")
+    trace = read_trace(TRACES / "elasticflow-microsoft" / "195job.csv")
+    result = _elasticflow.simulate(Deadline(), _elasticflow.elastic_jobs(trace, tables), tables)
+    write(result, out, "deadline")
+    return {"deadlines_met": round(_elasticflow.met_share(result), 4)}
+
+
 def mean_s(results: list[SimResult]) -> float:
     """Mean over workloads of the mean JCT."""
     return fmean(fmean(_pollux.jcts_s(result)) for result in results)
@@ -101,7 +114,7 @@ def write(result: SimResult, out: Path | None, name: str) -> None:
 def main(out: Path | None) -> None:
     """Simulate and print."""
     with threadpool_limits(1):  # small linear systems: more threads only wait for one another
-        print(json.dumps({**philly(out), **pollux(out)}))
+        print(json.dumps({**philly(out), **pollux(out), **deadlines(out)}))
 
 
 if __name__ == "__main__":
