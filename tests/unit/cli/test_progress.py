@@ -46,7 +46,7 @@ def test_a_log_file_gets_the_state_now_and_then(log_file: Console, monkeypatch: 
 
 
 def test_a_terminal_gets_a_line_that_changes_and_prints_above_it():
-    console = Console(file=io.StringIO(), width=60, force_terminal=True)
+    console = Console(file=io.StringIO(), width=60, force_terminal=True, _environ={"TERM": "xterm"})
     with Progress("digits", shown=True, console=console) as bar:
         bar.update(view(events=(generation(1.0, "r0"),)))
         bar.note("--- said above")
