@@ -25,7 +25,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(*words: str):
-    return CliRunner().invoke(app, ["simulate", *words, "--nodes", "2x8"], env={"COLUMNS": "120", "TERM": "dumb"})
+    policy = () if "--policy" in words else ("--policy", "fifo")
+    return CliRunner().invoke(
+        app, ["simulate", *words, *policy, "--nodes", "2x8"], env={"COLUMNS": "120", "TERM": "dumb"}
+    )
 
 
 def figures(*words: str):
@@ -36,13 +39,13 @@ def figures(*words: str):
 
 def test_tenants_have_limits(folder):
     Path("tenants.yaml").write_text("tenants:\n  - {tenant: tenant-1, limit_gpus: 1}\n")
-    free, limited = (figures("trace.csv", *words)["policies"]["tide"] for words in ((), ("--tenants", "tenants.yaml")))
+    free, limited = (figures("trace.csv", *words)["policies"]["fifo"] for words in ((), ("--tenants", "tenants.yaml")))
     waits = [found["tenants"]["tenant-1"]["mean_queueing_s"] for found in (free, limited)]
     assert waits[0] < waits[1]
 
 
 def test_faults_make_jobs_wait_and_cost_restarts():
-    calm, rough = (figures("trace.csv", "--restart-cost", "30", *words)["policies"]["tide"] for words in ((), FAULTS))
+    calm, rough = (figures("trace.csv", "--restart-cost", "30", *words)["policies"]["fifo"] for words in ((), FAULTS))
     assert rough["resize_seconds"] > calm["resize_seconds"]
     assert rough["succeeded"] == calm["succeeded"] == 40
 
