@@ -117,15 +117,3 @@ def test_loader_processes_keep_working_over_resizes(cluster: TestCluster, tmp_pa
         job.scale_out(1)
         job.scale_in(ranks=[0])
         assert_as_fixed_size(tmp_path, job)
-
-
-def test_profile_walks_down(cluster: TestCluster, tmp_path: Path) -> None:
-    """One run gives the throughput at every size, largest first."""
-    with running(tmp_path, config={"epochs": 4000, "sleep_s": 0.02}) as job:
-        wait_step(job, 1)
-        frame = job.profile(1, 2, window_s=1.0)
-        assert list(frame["world_size"]) == [2, 1]
-        assert (frame["samples_per_s"] > 0).all()
-        assert job.view().world_size == 1
-        job.stop()
-        assert job.result().status == "stopped"
