@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import socket
 import struct
@@ -63,11 +64,13 @@ class Doorbell:
     def _dial(self, peer: int, address: str, rank: int, limit_at: float) -> socket.socket:
         host, _, port = address.rpartition(":")
         limit_s = max(STEP_S, limit_at - time.monotonic())
-        try:
-            sock = socket.create_connection((host, int(port)), timeout=limit_s)
-            sock.sendall(_HELLO.pack(self._tag, rank))
-        except OSError as error:
-            raise PeerWentAway(f"rank {peer} does not answer at {address} ({error})") from error
+        with contextlib.ExitStack() as on_failure:
+            try:
+                sock = on_failure.enter_context(socket.create_connection((host, int(port)), timeout=limit_s))
+                sock.sendall(_HELLO.pack(self._tag, rank))
+            except OSError as error:
+                raise PeerWentAway(f"rank {peer} does not answer at {address} ({error})") from error
+            on_failure.pop_all()
         return sock
 
     def _answer_all(

@@ -56,3 +56,21 @@ def test_a_stranger_is_turned_away() -> None:
         with pytest.raises(PeerWentAway, match=r"ranks \[1\] do not answer"):
             bell.connect(0, [bell.address, ""], LIMIT_AT, stop)
     bell.close()
+
+
+def test_a_connection_that_breaks_at_once_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A peer that went away between its answer and our hello leaves no socket behind."""
+
+    class Broken(socket.socket):
+        def sendall(self, *_: object) -> None:
+            raise ConnectionResetError("gone")
+
+    made = Broken()
+    monkeypatch.setattr(socket, "create_connection", lambda *_, **__: made)
+    doorbell = Doorbell("127.0.0.1", "g", 2)
+    try:
+        with pytest.raises(PeerWentAway, match="rank 0 does not answer"):
+            doorbell.connect(1, ["127.0.0.1:1", doorbell.address], time.monotonic() + 5.0, threading.Event())
+    finally:
+        doorbell.close()
+    assert made.fileno() == -1
