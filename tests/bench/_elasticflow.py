@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from raytide.core import Controller, ControllerConfig, EventDriven, Job, JobSpec, Node, Role, SpeedTable, rigid
+from raytide.core import Controller, ControllerConfig, Costs, EventDriven, Job, JobSpec, Node, Role, SpeedTable, rigid
 from raytide.core.policy import Policy
 from raytide.policies.allotment import Task
 from raytide.policies.deadline import Deadline
 from raytide.policies.deadline_plan import Planner, by_deadline
 from raytide.policies.las2d import Las2d
 from raytide.policies.placement import Count
-from raytide.sim.simulation import Costs, SimJob, SimResult, Simulation
+from raytide.sim.simulation import SimJob, SimResult, Simulation
 from raytide.sim.traces import TraceJob
 from raytide.sim.workload import Fixed
 
@@ -87,8 +87,8 @@ def _rigid(job: TraceJob) -> SimJob:
 def simulate(policy: Policy, jobs: list[SimJob], tables: dict[str, SpeedTable], gpus: int = 128) -> SimResult:
     """Run the jobs on nodes of eight GPUs; a change costs 30 s, where a job has no costs of its own."""
     nodes = [Node(f"n{i}", 8) for i in range(gpus // 8)]
-    controller = Controller(policy, Count(), nodes, config=ControllerConfig(instant=True, speeds=tables))
-    return Simulation(controller, jobs, Costs(CHANGE_S, CHANGE_S, CHANGE_S)).run()
+    config = ControllerConfig(instant=True, speeds=tables, costs=Costs(CHANGE_S, CHANGE_S, CHANGE_S))
+    return Simulation(Controller(policy, Count(), nodes, config=config), jobs).run()
 
 
 def dlas_gpu() -> Las2d:

@@ -46,8 +46,8 @@ def _sim_job(job: TraceJob, tables: dict[str, SpeedTable], *, elastic: bool) -> 
 def simulate(policy: Policy, jobs: list[SimJob], tables: dict[str, SpeedTable], gpus: int, cost_s: float) -> SimResult:
     """Run the jobs on nodes of eight GPUs; every start and every change costs ``cost_s``."""
     nodes = [Node(f"n{i}", 8) for i in range(gpus // 8)]
-    controller = Controller(policy, Count(), nodes, config=ControllerConfig(instant=True, speeds=tables))
-    return Simulation(controller, jobs, Costs(cost_s, cost_s, cost_s)).run()
+    config = ControllerConfig(instant=True, speeds=tables, costs=Costs(cost_s, cost_s, cost_s))
+    return Simulation(Controller(policy, Count(), nodes, config=config), jobs).run()
 
 
 def mean_jct_s(result: SimResult) -> float:

@@ -49,7 +49,7 @@ def simulate(
     costs = Costs(START_S, change_s, change_s)
     nodes = [Node(f"n{number}", GPUS_PER_NODE) for number in range(NODES)]
     controller = Controller(policy, MostFree(), nodes, config=ControllerConfig(instant=True, costs=costs))
-    return Simulation(controller, jobs, costs).run()
+    return Simulation(controller, jobs).run()
 
 
 def jcts_s(result: SimResult) -> list[float]:

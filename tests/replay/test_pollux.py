@@ -40,7 +40,7 @@ def replayed(policy: Policy, jobs: list[SimJob], known: Mapping[str, SpeedModel]
     nodes = [Node(f"n{number}", GPUS_PER_NODE) for number in range(16)]
     config = ControllerConfig(instant=True, costs=RESTART, speeds=known)
     controller = Controller(policy, MostFree(), nodes, config=config)
-    result = Simulation(controller, jobs, RESTART).run()
+    result = Simulation(controller, jobs).run()
     ends_s = np.array([job.ended_s for job in result.jobs], dtype=np.float64)
     jcts_s = ends_s - [job.spec.submitted_s for job in result.jobs]
     return float(jcts_s.mean()), float(np.percentile(jcts_s, 99, method="higher")), float(ends_s.max())

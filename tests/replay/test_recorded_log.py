@@ -16,12 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from raytide.core import Controller, ControllerConfig, JobSpec, Role, SpeedTable, Tenant, TenantTree
+from raytide.core import Controller, ControllerConfig, Costs, JobSpec, Role, SpeedTable, Tenant, TenantTree
 from raytide.core.commands import Command
 from raytide.core.events import Event, NodeJoined, NodeLost, Submitted
 from raytide.policies.registry import make_placer, make_policy, policy_names
 from raytide.sim.faults import FaultRates, RandomFaults
-from raytide.sim.simulation import Costs, SimJob, Simulation
+from raytide.sim.simulation import SimJob, Simulation
 from raytide.sim.traces import SyntheticTrace, generate
 from raytide.sim.workload import Fixed
 from support.scheduling import nodes
@@ -46,7 +46,7 @@ class Recorder(Controller):
 
 
 def recorder(policy: str) -> Recorder:
-    config = ControllerConfig(instant=True, most_gpus=32, speeds=SPEEDS)
+    config = ControllerConfig(instant=True, most_gpus=32, speeds=SPEEDS, costs=Costs(20.0, 30.0, 5.0))
     made = Recorder(make_policy(policy), make_placer("pack"), CLUSTER, TENANTS, config)
     made.log, made.answers = [], []
     return made
@@ -82,7 +82,7 @@ def recorded(policy: str) -> tuple[bytes, list[str]]:
     """The log of a simulation with faults, as bytes, and what its controller answered."""
     controller = recorder(policy)
     faults = RandomFaults(CLUSTER, FaultRates(mtbf_s=3 * 3600.0, spot_s=6 * 3600.0), 0, 0.0, float("inf"))
-    Simulation(controller, elastic_jobs(), Costs(20.0, 30.0, 5.0), faults).run()
+    Simulation(controller, elastic_jobs(), faults).run()
     return pickle.dumps(controller.log), controller.answers
 
 

@@ -40,4 +40,4 @@ def _route(address: StoreAddress, *arguments: Any) -> str:
     return "127.0.0.1" if address.host == "local" else _reach(address, *arguments)
 
 
-join.open_store, join.reach = _open, _route  # type: ignore[assignment]
+join.open_store, join.reach = _open, _route  # type: ignore[assignment] # a stand-in for the store of TCP

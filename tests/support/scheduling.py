@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from raytide.core import Controller, ControllerConfig, JobSpec, Node, Role, TenantTree
+from raytide.core import Controller, ControllerConfig, Costs, JobSpec, Node, Role, TenantTree
 from raytide.core.commands import Command
 from raytide.core.events import Event, Finished, Submitted, Timer
 from raytide.core.policy import Policy
@@ -42,11 +42,12 @@ class Stage:
     Args:
         policy: Who decides.
         gpus: Nodes of the cluster.
-        options: ``placer``, ``tenants``, ``speeds``.
+        options: ``placer``, ``tenants``, ``speeds``, ``costs``.
     """
 
     def __init__(self, policy: Policy, *gpus: int, **options: Any) -> None:
-        config = ControllerConfig(instant=True, speeds=options.pop("speeds", {}))
+        speeds, costs = options.pop("speeds", {}), options.pop("costs", Costs())
+        config = ControllerConfig(instant=True, speeds=speeds, costs=costs)
         placer, tenants = options.pop("placer", Count()), options.pop("tenants", TenantTree())
         assert not options, options
         self.controller = Controller(policy, placer, nodes(*gpus), tenants, config)

@@ -190,7 +190,7 @@ class ThreadJob:
     @property
     def world_sizes(self) -> list[int]:
         """World sizes of the generations that trained, in order."""
-        return [n.data["world_size"] for n in self.notes if n.kind == "generation"]  # type: ignore[misc]
+        return [n.data["world_size"] for n in self.notes if n.kind == "generation"]  # type: ignore[misc] # notes hold data of any kind
 
     def story(self) -> str:
         places = {n: r.heartbeat() for n, r in self.runtimes.items()}

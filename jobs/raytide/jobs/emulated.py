@@ -109,7 +109,7 @@ class WaitingModel(nn.Module):
 
 
 def _wait(x: Tensor, seconds: float) -> Tensor:
-    out: Tensor = _WaitInBackward.apply(x, seconds)  # type: ignore[no-untyped-call]
+    out: Tensor = _WaitInBackward.apply(x, seconds)  # type: ignore[no-untyped-call] # torch does not type it
     return out
 
 

@@ -30,7 +30,7 @@ def two_nodes() -> Iterator[str]:
     finally:
         ray.shutdown()
         ray._private.worker._worker_logs_enabled = True
-        cluster.shutdown()  # type: ignore[no-untyped-call]
+        cluster.shutdown()  # type: ignore[no-untyped-call] # Ray does not type it
 
 
 def _node(name: str) -> dict[str, Any]:

@@ -36,7 +36,7 @@ class ControllerConfig:
             in which they cost nothing, or in which the simulator alone accounts for their cost.
         most_gpus: GPUs the cluster can grow to; what it has, if None.
         speeds: What is known of jobs' speeds, by the model they train.
-        costs: What changes cost, for policies that weigh it.
+        costs: What changes cost a job that has no costs of its own; some policies weigh it, the simulator charges it.
     """
 
     instant: bool = False

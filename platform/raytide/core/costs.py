@@ -22,6 +22,11 @@ class Costs:
     resume_s: float = 0.0
     resize_s: float = 0.0
 
+    @property
+    def dearest_s(self) -> float:
+        """Of any change."""
+        return max(self.start_s, self.resume_s, self.resize_s)
+
     def __post_init__(self) -> None:
         for cost in fields(self):
             value = getattr(self, cost.name)

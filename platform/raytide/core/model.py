@@ -161,6 +161,11 @@ class JobSpec:
                 raise ConfigError(f"{where}: {name}", f"{value} is not positive", "Give a number above 0, or None")
 
     @property
+    def is_elastic(self) -> bool:
+        """Its only role has a number of processes that may change."""
+        return len(self.roles) == 1 and self.roles[0].least < self.roles[0].most
+
+    @property
     def least_shape(self) -> Shape:
         """The smallest gang that runs."""
         return Shape(tuple((role.name, role.least) for role in self.roles))

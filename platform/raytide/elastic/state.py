@@ -136,4 +136,4 @@ class JobState:
 
     def update(self, replica: ReplicaId, **changes: object) -> None:
         """Change fields of one replica's record."""
-        self.replicas[replica] = replace(self.replicas[replica], **changes)  # type: ignore[arg-type]
+        self.replicas[replica] = replace(self.replicas[replica], **changes)  # type: ignore[arg-type] # callers name fields of the dataclass

@@ -65,7 +65,7 @@ def simulate(
         chosen.tenants,
         ControllerConfig(instant=True, most_gpus=chosen.most_gpus, costs=chosen.costs),
     )
-    simulation = Simulation(controller, jobs, chosen.costs, chosen.faults)
+    simulation = Simulation(controller, jobs, chosen.faults)
     return simulation.run(_watch(controller, len(jobs), chosen.on_progress))
 
 

@@ -42,7 +42,6 @@ class SimResult:
         timeline: The cluster over time.
         total_gpus: GPUs of the cluster at the end.
         ledger: Who held how many GPUs when.
-        costs: What changes cost jobs that have no costs of their own.
         tenants: Quotas at the end.
     """
 
@@ -55,12 +54,11 @@ class SimResult:
 
 
 class Simulation:
-    """Runs jobs through a controller, whose changes have to be instant.
+    """Runs jobs through a controller, whose changes have to be instant; what they cost is in its configuration.
 
     Args:
         controller: With its policy, placer and nodes.
         jobs: The trace; in any order.
-        costs: What changes cost jobs that have no costs of their own.
         faults: Events at given times, in their order: nodes that join, drain or are lost. Those after the last job
             are left out, so they need not end.
     """
@@ -69,13 +67,12 @@ class Simulation:
         self,
         controller: Controller,
         jobs: Iterable[SimJob],
-        costs: Costs | None = None,
         faults: Iterable[tuple[float, Event]] = (),
     ) -> None:
         assert controller.config.instant, "the simulator accounts for costs itself"
         self._controller = controller
         self._arrivals = sorted(jobs, key=lambda job: job.spec.submitted_s)
-        self._costs = costs or Costs()
+        self._costs = controller.config.costs
         self._faults = iter(faults)
         self._fault = next(self._faults, None)
         self._workloads: dict[str, Workload] = {}

@@ -166,7 +166,7 @@ def _replace_grad(param: nn.Parameter, view: Tensor) -> None:
         param.grad = before if before is not None else view
         return
     handed = view.view_as(view)
-    handed.memory_of_backward = before  # type: ignore[attr-defined]
+    handed.memory_of_backward = before  # type: ignore[attr-defined] # rides on the tensor
     param.grad = handed
 
 

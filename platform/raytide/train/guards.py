@@ -39,7 +39,7 @@ def guard_optimizer(optimizer: Optimizer, gate: Gate) -> Undo:
     @functools.wraps(getattr(inner, "__func__", inner))
     def step(self: Optimizer, closure: Callable[[], Any] | None = None, *args: Any, **kwargs: Any) -> Any:
         # The schedulers of torch look at this to warn about a wrong order of calls.
-        self._opt_called = True  # type: ignore[attr-defined]
+        self._opt_called = True  # type: ignore[attr-defined]  # torch looks for it, its stubs do not
         if closure is None:
             return gate.optimizer_step(self, lambda: inner(*args, **kwargs))
         # A closure is forward and backward: it belongs to the batch, whether or not the step counts.
@@ -49,13 +49,13 @@ def guard_optimizer(optimizer: Optimizer, gate: Gate) -> Undo:
         return loss
 
     before = vars(optimizer).get("step")
-    optimizer.step = MethodType(step, optimizer)  # type: ignore[method-assign]
+    optimizer.step = MethodType(step, optimizer)  # type: ignore[method-assign]  # to guard it is the point
 
     def undo() -> None:
         if before is None:
             del optimizer.step
         else:
-            optimizer.step = before  # type: ignore[method-assign]
+            optimizer.step = before  # type: ignore[method-assign]  # back to what it was
 
     return undo
 

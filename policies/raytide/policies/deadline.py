@@ -30,22 +30,15 @@ from raytide.policies.deadline_plan import Planner, by_deadline, by_gpu_time
 from raytide.policies.leftover import share_rest
 from raytide.policies.progress import Progress
 
-CHANGE_S = 30.0
-
 
 class Deadline:
-    """Minimum shares by deadline, with admission.
-
-    Args:
-        change_s: Seconds without progress that a start or a change of size costs.
-    """
+    """Minimum shares by deadline, with admission."""
 
     name = "deadline"
     clock = EventDriven()
 
-    def __init__(self, change_s: float = CHANGE_S) -> None:
-        self._change_s = change_s
-        self._progress = Progress(change_s)
+    def __init__(self) -> None:
+        self._progress = Progress()
         self._plan: dict[str, Allotment] = {}
         self._admitted: set[str] = set()
 
@@ -74,7 +67,7 @@ class Deadline:
         if held is None and job.gpus:
             held = Size(job.gpus, speeds.speed(job.gpus), job.shape)
         left, delay_s = self._progress.left(job, view.now), self._progress.delay_s(job, view.now)
-        return Task(job, view.now, left, options, held, delay_s, self._change_s)
+        return Task(job, view.now, left, options, held, delay_s, view.costs.dearest_s)
 
     def _is_late(self, task: Task) -> bool:
         return task.job.job in self._admitted and task.job.job not in self._plan

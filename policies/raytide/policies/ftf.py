@@ -11,8 +11,8 @@ the others by the same rule. Nobody is given a replica that does not lower its r
 Limits: the auction is without its hidden payments, which keep tenants honest about their estimates; the controller
 makes the estimates here. Placement has no part in the bids. Without declared work or duration, a job counts as having
 left what it has had, and one that has had nothing comes first.
-Starvation: none. Rho grows while a job waits, and at the end of a lease the highest one is served from the whole
-cluster, except what jobs hold that may not be preempted.
+Starvation: possible. Rho grows while a job waits, and at the end of a lease the highest one is served from the whole
+cluster; but that of a short job grows faster, so a long one waits while more short ones come than there is room for.
 """
 
 from __future__ import annotations

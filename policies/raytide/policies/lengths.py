@@ -7,20 +7,30 @@ import math
 from raytide.core import Job, View
 
 
-def work_left(view: View, job: Job) -> float:
-    """Declared work that is left; else by the declared duration; else as much as the job has had up to now.
+def duration_left_s(job: Job, now: float) -> float:
+    """What is left of a declared duration, at the size that was requested; infinite if none was declared."""
+    if job.spec.duration_s is None:
+        return math.inf
+    return max(0.0, job.spec.duration_s - job.attained_gpu_s(now) / max(1, job.requested_gpus))
 
-    The last is what one expects of lengths with a heavy tail: who has run for long will run for long. The unit is that
-    of the job's speed model, times seconds.
+
+def declared_left(view: View, job: Job) -> float:
+    """Declared work that is left; else by the declared duration; infinite if neither was declared.
+
+    The unit is that of the job's speed model, times seconds.
     """
-    declared = job.work_left(view.now)
-    if not math.isinf(declared):
-        return declared
-    attained, speed = job.attained_gpu_s(view.now), view.speed(job).speed
-    if job.spec.duration_s is not None:
-        left_s = job.spec.duration_s - attained / max(1, job.requested_gpus)
-        return max(0.0, left_s) * speed(job.requested_gpus)
-    return attained * speed(1)
+    if job.spec.work is not None:
+        return job.work_left(view.now)
+    return duration_left_s(job, view.now) * view.speed(job).speed(max(1, job.requested_gpus))
+
+
+def work_left(view: View, job: Job) -> float:
+    """What was declared and is left; else as much as the job has had up to now.
+
+    The latter is what one expects of lengths with a heavy tail: who has run for long will run for long.
+    """
+    declared = declared_left(view, job)
+    return declared if math.isfinite(declared) else job.attained_gpu_s(view.now) * view.speed(job).speed(1)
 
 
 def work_in_all(view: View, job: Job) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from raytide.core import Job, View
+from raytide.policies.lengths import declared_left
 
 _REPORTED = 1e-6
 """A difference of this part of the work is a report, not rounding."""
@@ -36,19 +37,16 @@ class _Account:
 
 
 class Progress:
-    """Work that is left, by job.
+    """Work that is left, by job; every change is taken to cost as much as the dearest."""
 
-    Args:
-        change_s: What a start, a resume and a change of size cost.
-    """
-
-    def __init__(self, change_s: float) -> None:
-        self._change_s = change_s
+    def __init__(self) -> None:
+        self._change_s = 0.0
         self._accounts: dict[str, _Account] = {}
         self._decided_s = 0.0
 
     def look(self, view: View) -> None:
         """Notice what changed since the last decision; once in every decision."""
+        self._change_s = view.costs.dearest_s
         for job in view.ended:
             self._accounts.pop(job.job, None)
         for job in view:
@@ -84,17 +82,9 @@ class Progress:
 
 
 def _rate(view: View, job: Job) -> float:
-    """Work per second that the controller counts."""
+    """Work per second that the controller counts, or that a declared duration is used up with."""
     if not job.gpus:
         return 0.0
     if job.spec.work is None:
-        return view.speed(job).speed(job.requested_gpus)
-    return view.speed(job).speed(job.gpus, len(view.cluster.placement(job.job).gpus))
-
-
-def declared_left(view: View, job: Job) -> float:
-    """Declared work that is left as the controller counts; of a duration, what is left at the requested size."""
-    if job.spec.work is not None or job.spec.duration_s is None:
-        return job.work_left(view.now)
-    left_s = max(0.0, job.spec.duration_s - job.run_s(view.now))
-    return left_s * view.speed(job).speed(job.requested_gpus)
+        return view.speed(job).speed(job.requested_gpus) * job.gpus / job.requested_gpus
+    return view.speed_at(job, view.cluster.placement(job.job))

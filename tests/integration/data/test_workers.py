@@ -46,7 +46,7 @@ class Samples:
         if self.gate is not None:  # blocked until the test removes the file
             while self.gate.exists():
                 time.sleep(0.01)
-        noise = torch.tensor([torch.rand(1).item(), np.random.rand(), random.random()])  # noqa: NPY002
+        noise = torch.tensor([torch.rand(1).item(), np.random.rand(), random.random()])  # noqa: NPY002 - users draw from the global one
         return index, noise, os.getpid()
 
 

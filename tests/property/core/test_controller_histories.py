@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from raytide.core import Controller, JobSpec, Node, Role, Tenant, TenantTree
+from raytide.core import Controller, ControllerConfig, Costs, JobSpec, Node, Role, Tenant, TenantTree
 from raytide.core import events as e
 from raytide.core.commands import Command, Refuse, Scale, Start, Stop, Suspend, Wake
 from raytide.policies.afs import Afs
@@ -47,13 +47,14 @@ POLICIES = [
     partial(Gavel, 10.0),
     Eps,
     Fair,
-    partial(Deadline, 3.0),
+    Deadline,
     Srtf,
     Srgf,
     partial(Las2d, (60.0, 200.0)),
     partial(Tiresias, 60.0),
     partial(ElasticTiresias, 60.0, waiting_limit=2),
 ]
+COSTS = ControllerConfig(costs=Costs(3.0, 3.0, 3.0))
 PLACERS = [Count, Pack, Spread, MostFree, Consolidated, Random]
 STEPS = 60
 
@@ -167,7 +168,7 @@ class World:
 def test_history(policy, seed, placer):
     rng = random.Random(seed)
     tenants = TenantTree([Tenant("a", limit_gpus=8), Tenant("b", "a", limit_gpus=4), Tenant("c", guaranteed_gpus=3)])
-    controller = Controller(policy(), placer(), nodes(*rng.choices([1, 4, 8], k=rng.randint(1, 4))), tenants)
+    controller = Controller(policy(), placer(), nodes(*rng.choices([1, 4, 8], k=rng.randint(1, 4))), tenants, COSTS)
     world = World(rng, controller)
     for _ in range(STEPS):
         world.step(world.happenings())

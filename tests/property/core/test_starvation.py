@@ -13,9 +13,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from raytide.core import Controller, ControllerConfig, Tenant, TenantTree
+from raytide.core import Controller, ControllerConfig, Policy, Tenant, TenantTree
 from raytide.policies.placement import Pack
 from raytide.policies.registry import make_policy, policy_names
+from raytide.policies.tide import Tide
+from raytide.policies.tide.policy import REVIEW_S_PER_RIGID_JOB
 from raytide.sim.simulation import SimJob, Simulation
 from raytide.sim.workload import Fixed
 from support.scheduling import job, nodes
@@ -33,10 +35,14 @@ def promise(policy: str) -> str | None:
     return found and found[1]
 
 
-def patience_s(policy: str) -> float:
-    """How long a policy lets others go first before its promise holds."""
-    module = import_module(type(make_policy(policy)).__module__)
-    return max(getattr(module, name, 0.0) for name in ("PATIENCE_S", "LEASE_S"))
+PATIENCE_S = 20.0
+SLACK_S = {"tide": PATIENCE_S + STREAM * REVIEW_S_PER_RIGID_JOB}
+"""Tide lets others go first for a while, and then until it reviews all jobs again."""
+
+
+def make(policy: str) -> Policy:
+    """By name; tide with so little patience that the stream is much longer."""
+    return Tide(PATIENCE_S) if policy == "tide" else make_policy(policy)
 
 
 FAIR_ONES = [name for name in policy_names() if promise(name) == "none"]
@@ -57,12 +63,12 @@ def wait_s(policy: str, small, *, tenants: TenantTree, gpus: int) -> tuple[float
     large = job("large", 8, at=stream[BEFORE].submitted_s, duration_s=30.0, work=30.0)
     jobs = [*stream[:BEFORE], large, *stream[BEFORE:]]
     config = ControllerConfig(instant=True)
-    controller = Controller(make_policy(policy), Pack(), nodes(*[8] * (gpus // 8)), tenants, config)
+    controller = Controller(make(policy), Pack(), nodes(*[8] * (gpus // 8)), tenants, config)
     Simulation(controller, [SimJob(spec, Fixed(spec.duration_s)) for spec in jobs]).run()
     record = controller.table["large"]
     assert record.first_start_s is not None
     before_s = sum(spec.duration_s for spec in stream[:BEFORE])
-    return record.first_start_s - large.submitted_s, before_s + patience_s(policy)
+    return record.first_start_s - large.submitted_s, before_s + SLACK_S.get(policy, 0.0)
 
 
 SMALL = st.lists(
@@ -97,6 +103,8 @@ def test_nor_do_they_at_the_limit_of_its_tenant(policy, small):
 
 
 def test_the_stream_would_starve_it():
-    """So that the tests above can fail."""
+    """So that the tests above can fail, with tide's bound too."""
     waited_s, bound_s = wait_s("first_fit", OVERLOAD, tenants=TenantTree(), gpus=8)
     assert waited_s > 2 * bound_s
+    _, tides_bound_s = wait_s("tide", OVERLOAD, tenants=TenantTree(), gpus=8)
+    assert tides_bound_s < waited_s

@@ -33,7 +33,7 @@ def test_the_missing_are_known_when_the_wait_is_given_up() -> None:
         stop.set()
         return check(keys)
 
-    store.check = check_then_stop  # type: ignore[method-assign]
+    store.check = check_then_stop  # type: ignore[method-assign] # stops in the middle
     assert not wait_for_all(store, missing, stop)
     assert missing == [0, 2]
 

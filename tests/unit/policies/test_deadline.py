@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from raytide.core import LinearSpeed, Node, SpeedTable, Tenant, TenantTree
+from raytide.core import Costs, LinearSpeed, Node, SpeedTable, Tenant, TenantTree
 from raytide.core.events import NodeJoined, NodeLost, Progressed
 from raytide.policies.deadline import Deadline
 from support.scheduling import Stage, job, play
@@ -17,7 +17,7 @@ SPEEDS = {
 
 
 def stage(*gpus: int, change_s: float = 0.0) -> Stage:
-    return Stage(Deadline(change_s), *gpus, speeds=SPEEDS)
+    return Stage(Deadline(), *gpus, speeds=SPEEDS, costs=Costs(change_s, change_s, change_s))
 
 
 def due(name: str, work: float, deadline_s: float, *, most: int = 8, model: str = "linear", at: float = 0.0, **more):
@@ -153,7 +153,7 @@ def test_a_deadline_counts_for_nothing_where_no_work_is_declared():
 
 
 def test_a_job_of_a_full_tenant_gets_less_or_waits():
-    scene = Stage(Deadline(0.0), 8, speeds=SPEEDS, tenants=TenantTree([Tenant("t", limit_gpus=5)]))
+    scene = Stage(Deadline(), 8, speeds=SPEEDS, tenants=TenantTree([Tenant("t", limit_gpus=5)]))
     scene.at(0, due("first", 100.0, 200.0), due("second", 100.0, 200.0, at=0.0))
     assert sum(scene.held().values()) == 5
     assert scene.held()["first"] == 4, "larger sizes than its tenant may hold are none"

@@ -13,11 +13,13 @@ from raytide.sim.simulation import SimJob, Simulation
 from raytide.sim.workload import Fixed
 from support.scheduling import job, nodes
 
+FREE = Costs()
 
-def simulate(policy, jobs, *, gpus=(8,), costs=None, faults=()):
-    controller = Controller(policy, Count(), nodes(*gpus), config=ControllerConfig(instant=True))
+
+def simulate(policy, jobs, *, gpus=(8,), costs=FREE, faults=()):
+    controller = Controller(policy, Count(), nodes(*gpus), config=ControllerConfig(instant=True, costs=costs))
     sim_jobs = [SimJob(spec, Fixed(spec.duration_s)) for spec in jobs]
-    return Simulation(controller, sim_jobs, costs, faults).run(lambda now, arrived: controller.validate())
+    return Simulation(controller, sim_jobs, faults).run(lambda now, arrived: controller.validate())
 
 
 def ends(result) -> dict[str, float]:

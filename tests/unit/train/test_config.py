@@ -13,7 +13,7 @@ BAD: list[tuple[Callable[[], object], str, str]] = [
     (lambda: ScalingConfig(num_workers=(3, 2)), "ScalingConfig.num_workers", "above the most"),
     (lambda: ScalingConfig(num_workers=0), "ScalingConfig.num_workers", "at least 1"),
     (lambda: ScalingConfig(num_workers=(0, 2)), "ScalingConfig.num_workers", "at least 1"),
-    (lambda: ScalingConfig(num_workers=(1, 2, 3)), "ScalingConfig.num_workers", "no range"),  # type: ignore[arg-type]
+    (lambda: ScalingConfig(num_workers=(1, 2, 3)), "ScalingConfig.num_workers", "no range"),  # type: ignore[arg-type] # wrong on purpose
     (lambda: ScalingConfig(num_workers=(1, True)), "ScalingConfig.num_workers", "no range"),
     (lambda: ScalingConfig(num_workers=(1, 2), start_workers=3), "ScalingConfig.start_workers", "outside 1..2"),
     (lambda: ScalingConfig(backend="mpi"), "ScalingConfig.backend", "'gloo' or 'nccl'"),
@@ -27,7 +27,7 @@ BAD: list[tuple[Callable[[], object], str, str]] = [
     (lambda: CheckpointConfig(num_to_keep=0), "CheckpointConfig.num_to_keep", "keep nothing"),
     (lambda: CheckpointConfig(every_s=-1), "CheckpointConfig.every_s", "negative"),
     (lambda: RunConfig(name="../up"), "RunConfig.name", "letters"),
-    (lambda: ElasticTrainer("no function"), "ElasticTrainer", "function of one argument"),  # type: ignore[arg-type]
+    (lambda: ElasticTrainer("no function"), "ElasticTrainer", "function of one argument"),  # type: ignore[arg-type] # likewise
 ]
 
 

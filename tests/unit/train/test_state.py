@@ -130,7 +130,7 @@ def test_the_boundary_is_restored() -> None:
     before = copy.deepcopy((dict(model.named_buffers()), optimizer.param_groups[0]["betas"], scheduler.state_dict()))
     snapshot = BoundarySnapshot(registry)
     model(torch.randn(4, 2))
-    optimizer._opt_called = True  # type: ignore[attr-defined]
+    optimizer._opt_called = True  # type: ignore[attr-defined] # as schedulers do
     scheduler.step()
     assert optimizer.param_groups[0]["betas"] != before[1]
     snapshot.restore()

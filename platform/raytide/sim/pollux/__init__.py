@@ -7,20 +7,16 @@ raytide ships none of them. Nothing here has a clock or randomness: states and t
 from raytide.sim.pollux.application import Application, Limits, Validation
 from raytide.sim.pollux.loading import load_application, load_applications
 from raytide.sim.pollux.progress import (
-    RESTART_DELAY_S,
     JobProgress,
     Running,
     advance,
     iteration_time,
-    rate,
-    time_to_boundary,
     time_to_completion,
 )
 from raytide.sim.pollux.step_time import NotMeasuredError, Placement, StepTimes, Times, canonical
 from raytide.sim.pollux.tables import TableError
 
 __all__ = [
-    "RESTART_DELAY_S",
     "Application",
     "JobProgress",
     "Limits",
@@ -36,7 +32,5 @@ __all__ = [
     "iteration_time",
     "load_application",
     "load_applications",
-    "rate",
-    "time_to_boundary",
     "time_to_completion",
 ]

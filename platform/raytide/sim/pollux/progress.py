@@ -1,7 +1,7 @@
 """A job's progress through its epochs, as a value: time passes by making a new one.
 
-The rate is constant inside an epoch, so a continuous clock is exact: :func:`time_to_boundary` tells when it
-changes next. Pollux's own simulator (OSDI'21) goes in rounds and ends epochs at whole seconds only.
+The rate is constant inside an epoch, so a continuous clock is exact. Pollux's own simulator (OSDI'21) goes in rounds
+and ends epochs at whole seconds only.
 """
 
 from __future__ import annotations
@@ -13,9 +13,6 @@ from functools import cached_property
 from raytide.core import Split, StepSample, split_batch
 from raytide.sim.pollux.application import Application
 from raytide.sim.pollux.step_time import Placement
-
-RESTART_DELAY_S = 30.0
-"""What Pollux charges a job whose GPUs change (its first start too), during which it holds them."""
 
 _CLOCK_TOLERANCE_S = 1e-6  # sums of float seconds miss a boundary by less, and must still reach it
 
@@ -40,7 +37,14 @@ class Running:
         return any(self.placement)
 
     def rate(self, epoch: int) -> float:
-        """Progress per second in ``epoch``, see :func:`rate`; faster when asked again and again."""
+        """Progress per second in ``epoch`` (from 0), in iterations at the smallest batch; 0 without GPUs.
+
+        It is Pollux's goodput over that batch; a larger batch gains more in later epochs.
+
+        Raises:
+            ConfigError: The batch is outside the limits or too small for the GPUs, or there is no such epoch.
+            NotMeasuredError: The placement or its local batch is outside the measurements.
+        """
         if not self.holds_gpus:
             return 0.0
         batch, seconds = self._iteration
@@ -87,7 +91,7 @@ class JobProgress:
     delay_s: float = 0.0
     completed_s: float | None = None
 
-    def delayed(self, delay_s: float = RESTART_DELAY_S) -> JobProgress:
+    def delayed(self, delay_s: float) -> JobProgress:
         """The same job, just restarted: the delay is set, not added to what is left of an earlier one."""
         return replace(self, delay_s=delay_s) if delay_s != self.delay_s else self
 
@@ -103,40 +107,12 @@ def iteration_time(app: Application, placement: Placement, split: Split) -> floa
     return step_s + split.accumulation * (step_s - sync_s)
 
 
-def rate(app: Application, placement: Placement, batch: int, epoch: int) -> float:
-    """Progress per second, in iterations at the smallest batch: Pollux's goodput over that batch.
-
-    Args:
-        app: What is trained.
-        placement: GPUs on each node, in the order of the ranks; without any the rate is 0.
-        batch: Total batch, split over these.
-        epoch: From 0; a larger batch gains more in later epochs.
-
-    Raises:
-        ConfigError: The batch is outside the limits or too small for the GPUs, or there is no such epoch.
-        NotMeasuredError: The placement or its local batch is outside the measurements.
-    """
-    return Running(app, placement, batch).rate(epoch)
-
-
-def time_to_boundary(state: JobProgress, running: Running) -> float:
-    """Seconds until the present epoch ends, what is left of a delay included; infinite without GPUs or when done.
-
-    Raises:
-        ConfigError: As :func:`rate`.
-        NotMeasuredError: As :func:`rate`.
-    """
-    if state.completed_s is not None or not running.holds_gpus:
-        return math.inf
-    return state.delay_s + _missing(state, running.app) / running.rate(state.epoch)
-
-
 def time_to_completion(state: JobProgress, running: Running) -> float:
     """Seconds until the job is done if nothing changes; infinite without GPUs, 0 when done.
 
     Raises:
-        ConfigError: As :func:`rate`.
-        NotMeasuredError: As :func:`rate`.
+        ConfigError: As :meth:`Running.rate`.
+        NotMeasuredError: As :meth:`Running.rate`.
     """
     if state.completed_s is not None:
         return 0.0
@@ -166,8 +142,8 @@ def advance(
         The job at ``start_s + seconds``.
 
     Raises:
-        ConfigError: As :func:`rate`.
-        NotMeasuredError: As :func:`rate`.
+        ConfigError: As :meth:`Running.rate`.
+        NotMeasuredError: As :meth:`Running.rate`.
     """
     if state.completed_s is not None or not running.holds_gpus:
         return state

@@ -50,11 +50,11 @@ def seed_generators(key: int) -> None:
 def generators_kept() -> Iterator[None]:
     """Give the global generators back as they were found; wrap it round a batch, not a sample."""
     torch_state = torch.default_generator.get_state()
-    numpy_state = np.random.get_state()  # noqa: NPY002
+    numpy_state = np.random.get_state()  # noqa: NPY002 - as above
     python_state = random.getstate()
     try:
         yield
     finally:
         torch.default_generator.set_state(torch_state)
-        np.random.set_state(numpy_state)  # noqa: NPY002
+        np.random.set_state(numpy_state)  # noqa: NPY002 - as above
         random.setstate(python_state)

@@ -34,7 +34,7 @@ _INLINE_BYTES = 32 * 1024
 _ALIGN = 64
 
 
-class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc] # cloudpickle has no types
     """Pickles functions and classes of ``__main__`` by value, and plain tensors as out-of-band buffers."""
 
     def reducer_override(self, obj: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raytide.core import Job, Measurement, SpeedModel, View, fit_curve
+from raytide.policies.lengths import duration_left_s
 
 Floats = NDArray[np.float64]
 
@@ -78,9 +78,9 @@ def _curve(view: View, job: Job, gpus_per_node: int) -> Curve:
 
 def _sizes(view: View, job: Job, gpus_per_node: int) -> list[int]:
     """Sizes to choose from, in GPUs."""
-    first, *others = job.spec.roles
-    if others or first.least == first.most:
+    if not job.spec.is_elastic:
         return [job.requested_gpus]
+    first = job.spec.roles[0]
     least, most = first.least, min(first.most, view.total_gpus // max(first.gpus, 1))
     if job.spec.batch is not None:
         # Before its first report a job is tried inside one node; nobody knows what more would be good for.
@@ -117,9 +117,8 @@ def work_left(view: View, job: Job, curve: Curve) -> float | None:
         if job.spec.work is None or not training.epochs:
             return None
         return max(job.spec.work - training.epochs, 0.0) * training.iterations / training.epochs
-    left = job.work_left(view.now)
-    if math.isfinite(left) and job.spec.model in view.speeds:
-        return left
+    if job.spec.work is not None and job.spec.model in view.speeds:
+        return job.work_left(view.now)
     if job.spec.duration_s is None:
         return None
-    return max(0.0, job.spec.duration_s - job.run_s(view.now)) * curve.rate(job.requested_gpus)
+    return duration_left_s(job, view.now) * curve.rate(job.requested_gpus)

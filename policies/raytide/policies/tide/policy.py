@@ -49,12 +49,17 @@ PATIENCE_RUNS = 4.0
 
 
 class Tide:
-    """raytide's default policy."""
+    """raytide's default policy.
+
+    Args:
+        patience_s: A job that waits for longer is served first; see :data:`PATIENCE_S`.
+    """
 
     name = "tide"
     clock = EventDriven()
 
-    def __init__(self) -> None:
+    def __init__(self, patience_s: float = PATIENCE_S) -> None:
+        self._patience_s = patience_s
         self._worths = Worths(Curves())
         self._queue = Queue()
         self._elastic: set[str] = set()
@@ -82,7 +87,7 @@ class Tide:
         for job in view.arrived:
             if not job.ended:
                 self._queue.add(job)
-                if _is_elastic(job):
+                if job.spec.is_elastic:
                     self._elastic.add(job.job)
 
     def why_waiting(self, view: View, job: Job) -> str:
@@ -95,7 +100,7 @@ class Tide:
         self._reviewed_s = view.now
         jobs = list(view.jobs.values())
         worth = self._worths.of(view, jobs, max(1, view.cluster.largest_node_gpus))
-        counts = _share_out(view, jobs, worth)
+        counts = _share_out(view, jobs, worth, self._patience_s)
         moves = [(job, gpus) for job, gpus in zip(jobs, counts, strict=True) if gpus != job.gpus and _is_free(job)]
         moves.sort(key=lambda move: (move[1] > move[0].gpus, -move[1]))
         shapes, placements = _place(view, moves)
@@ -104,21 +109,19 @@ class Tide:
         return Decision(shapes, placements=placements, wake_at_s=view.now + wait_s)
 
 
-def _is_elastic(job: Job) -> bool:
-    return len(job.spec.roles) == 1 and job.spec.roles[0].least < job.spec.roles[0].most
-
-
 def _is_free(job: Job) -> bool:
     """Nothing is going on with it."""
     return job.waiting or job.state is JobState.RUNNING
 
 
-def _share_out(view: View, jobs: Sequence[Job], worth: Worth) -> list[int]:
+def _share_out(view: View, jobs: Sequence[Job], worth: Worth, patience_s: float) -> list[int]:
     """GPUs of each job: first what must be, then what is guaranteed, then where they are worth most."""
     usable = view.free_gpus + sum(job.gpus for job in view.holding.values())
     budget = Budget(view, usable, from_nothing=True)
     counts = [_must_have(job, budget) for job in jobs]
-    first = sorted((i for i, job in enumerate(jobs) if _is_first(view, job)), key=lambda i: jobs[i].seniority)
+    first = sorted(
+        (i for i, job in enumerate(jobs) if _is_first(job, view.now, patience_s)), key=lambda i: jobs[i].seniority
+    )
     for place in first:
         least = _least(jobs[place])
         if counts[place] < least and budget.take_gpus(jobs[place], least - counts[place]):
@@ -162,16 +165,16 @@ def _must_have(job: Job, budget: Budget) -> int:
 
 
 def _least(job: Job) -> int:
-    return job.spec.gpus(job.spec.least_shape) if _is_elastic(job) else job.requested_gpus
+    return job.spec.gpus(job.spec.least_shape) if job.spec.is_elastic else job.requested_gpus
 
 
-def _is_first(view: View, job: Job) -> bool:
+def _is_first(job: Job, now: float, patience_s: float) -> bool:
     """It has waited for too long, or is new and others can shrink for it."""
-    run_s = job.run_s(view.now)
-    waited_s = view.now - job.spec.submitted_s - run_s
-    if _is_elastic(job) and run_s < TRIAL_S:
+    run_s = job.run_s(now)
+    waited_s = now - job.spec.submitted_s - run_s
+    if job.spec.is_elastic and run_s < TRIAL_S:
         return True
-    return waited_s > PATIENCE_S and waited_s > PATIENCE_RUNS * run_s
+    return waited_s > patience_s and waited_s > PATIENCE_RUNS * run_s
 
 
 def _place(view: View, moves: Sequence[tuple[Job, int]]) -> tuple[dict[str, Shape], dict[str, Placement]]:
@@ -200,4 +203,4 @@ def _place(view: View, moves: Sequence[tuple[Job, int]]) -> tuple[dict[str, Shap
 def _shape(job: Job, gpus: int) -> Shape:
     if not gpus:
         return NOTHING
-    return replicas(gpus // job.spec.roles[0].gpus) if _is_elastic(job) else job.requested
+    return replicas(gpus // job.spec.roles[0].gpus) if job.spec.is_elastic else job.requested

@@ -60,7 +60,7 @@ class Queue:
 
 def _first_shape(job: Job, room: int) -> Shape:
     """What it asked for, or as much of that as there is room for; one whose size nobody has tried stays in one node."""
-    first, *others = job.spec.roles
-    if others or not first.gpus or first.least == first.most:
+    first = job.spec.roles[0]
+    if not job.spec.is_elastic or not first.gpus:
         return job.requested
     return replicas(max(first.least, min(job.spec.requested, room // first.gpus)))

@@ -13,8 +13,6 @@ from raytide.sim.pollux import (
     Running,
     advance,
     iteration_time,
-    rate,
-    time_to_boundary,
     time_to_completion,
 )
 
@@ -34,18 +32,18 @@ def test_passes_that_accumulate_skip_the_network(app) -> None:
 
 
 def test_rate(app) -> None:
-    assert rate(app, (1, 1, 2), 32, 0) == pytest.approx(RATE)
-    assert rate(app, (1,), 8, 1) == pytest.approx(1 / 1.8)
-    assert rate(app, (2,), 32, 0) == pytest.approx(GAIN / (2.8 + 1.8)), "two passes of 8 samples"
+    assert Running(app, (1, 1, 2), 32).rate(0) == pytest.approx(RATE)
+    assert Running(app, (1,), 8).rate(1) == pytest.approx(1 / 1.8)
+    assert Running(app, (2,), 32).rate(0) == pytest.approx(GAIN / (2.8 + 1.8)), "two passes of 8 samples"
 
 
 def test_without_gpus_the_rate_is_zero(app) -> None:
-    assert rate(app, (), 8, 0) == rate(app, (0, 0), 8, 0) == 0.0
+    assert Running(app, (), 8).rate(0) == Running(app, (0, 0), 8).rate(0) == 0.0
 
 
 def test_more_gpus_than_samples_are_refused(app) -> None:
     with pytest.raises(ConfigError, match="9 cannot share 8 samples"):
-        rate(app, (4, 4, 1), 8, 0)
+        Running(app, (4, 4, 1), 8).rate(0)
 
 
 def test_inside_an_epoch(running: Running) -> None:
@@ -64,23 +62,21 @@ def test_a_delay_holds_progress_back(running: Running) -> None:
 
 
 def test_a_delay_is_set_not_added() -> None:
-    assert JobProgress(delay_s=20.0).delayed() == JobProgress(delay_s=30.0)
+    assert JobProgress(delay_s=20.0).delayed(30.0) == JobProgress(delay_s=30.0)
 
 
 def test_without_gpus_a_job_stays_as_it_is(app) -> None:
     state = JobProgress(progress=5.0, delay_s=30.0)
     idle = Running(app, (0, 0), 8)
     assert advance(state, idle, 0.0, 1e9) is state
-    assert time_to_boundary(state, idle) == math.inf
     assert time_to_completion(state, idle) == math.inf
 
 
-def test_time_to_boundary_and_completion(running: Running) -> None:
-    start = JobProgress().delayed()
-    assert time_to_boundary(start, running) == pytest.approx(30 + EPOCH_S[0])
+def test_time_to_completion(running: Running) -> None:
+    start = JobProgress().delayed(30.0)
     assert time_to_completion(start, running) == pytest.approx(30 + sum(EPOCH_S))
     late = JobProgress(epoch=1, progress=299.0)
-    assert time_to_boundary(late, running) == time_to_completion(late, running) == pytest.approx(1 / RATE)
+    assert time_to_completion(late, running) == pytest.approx(1 / RATE)
 
 
 def test_continuous_time_ends_epochs_where_they_end(running: Running) -> None:
@@ -106,12 +102,11 @@ def test_completion_tells_its_time_and_is_final(running: Running, whole_seconds:
     assert (done.epoch, done.progress) == (2, 300.0)
     assert done.completed_s == pytest.approx(1000 + taken_s)
     assert advance(done, running, 6000.0, 60.0) is done
-    assert time_to_boundary(done, running) == math.inf
     assert time_to_completion(done, running) == 0.0
 
 
 def test_steps_of_any_size_come_to_the_same_end(running: Running) -> None:
-    state, now_s, step_s = JobProgress().delayed(), 0.0, 0.7
+    state, now_s, step_s = JobProgress().delayed(30.0), 0.0, 0.7
     while state.completed_s is None:
         state = advance(state, running, now_s, step_s)
         now_s += step_s
@@ -119,9 +114,10 @@ def test_steps_of_any_size_come_to_the_same_end(running: Running) -> None:
 
 
 def test_a_clock_that_jumps_from_boundary_to_boundary_never_sticks(running: Running) -> None:
-    state, now_s, jumps = JobProgress().delayed(), 1e6 / 3, 0
+    state, now_s, jumps = JobProgress().delayed(30.0), 1e6 / 3, 0
     while state.completed_s is None:
-        event_s = now_s + time_to_boundary(state, running)
+        missing = running.app.boundaries[state.epoch + 1] - state.progress
+        event_s = now_s + state.delay_s + missing / running.rate(state.epoch)
         state = advance(state, running, now_s, event_s - now_s)
         now_s, jumps = event_s, jumps + 1
     assert jumps == 2

@@ -78,7 +78,7 @@ def test_the_controller_learns_what_jobs_report(app) -> None:
     )
     jobs = adaptive_jobs(trace("a", "b"), {"tiny": app}, most_gpus=4)
     assert [job.spec.work for job in jobs] == [2.0, 2.0]
-    Simulation(controller, jobs, Costs(30.0, 30.0, 30.0)).run(lambda _now, _arrived: controller.validate())
+    Simulation(controller, jobs).run(lambda _now, _arrived: controller.validate())
     for record in controller.table.all.values():
         assert record.shape == NOTHING
         assert record.ended

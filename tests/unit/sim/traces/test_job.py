@@ -20,7 +20,7 @@ def test_a_job_is_a_value():
     assert len({job(), job(), job(gpus=3)}) == 2
     assert pickle.loads(pickle.dumps(job())) == job()
     with pytest.raises(dataclasses.FrozenInstanceError):
-        job().gpus = 3  # type: ignore[misc]
+        job().gpus = 3  # type: ignore[misc] # that it fails is the test
 
 
 def test_its_gpu_time_is_known_if_its_duration_is():

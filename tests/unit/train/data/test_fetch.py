@@ -19,7 +19,7 @@ GOLDEN_BIG = [17592720524696708913]
 
 def draw():
     """One number of each global generator."""
-    return torch.rand(1, dtype=torch.float64).item(), np.random.rand(), random.random()  # noqa: NPY002
+    return torch.rand(1, dtype=torch.float64).item(), np.random.rand(), random.random()  # noqa: NPY002 - as users do
 
 
 class Augmented:

@@ -19,7 +19,7 @@ class Squares:
     def __getitem__(self, index: int) -> tuple[int, float]:
         if index == 13:
             raise KeyError("no sample 13")
-        return index * index, random.random() + np.random.rand() + torch.rand(1).item()  # noqa: NPY002
+        return index * index, random.random() + np.random.rand() + torch.rand(1).item()  # noqa: NPY002 - as users do
 
 
 def batches(*index_lists):
@@ -50,7 +50,7 @@ def test_nothing_is_pulled_ahead_of_use():
 
 def test_the_generators_of_the_process_are_untouched():
     def state():
-        return torch.get_rng_state().tolist(), random.getstate(), np.random.get_state()[1].tolist()  # noqa: NPY002
+        return torch.get_rng_state().tolist(), random.getstate(), np.random.get_state()[1].tolist()  # noqa: NPY002 - the same
 
     before = state()
     loader = IndexLoader(Squares(), LoaderOptions(seed=8))

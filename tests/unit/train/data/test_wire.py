@@ -91,7 +91,7 @@ def test_two_buffers_do_not_overlap(ends):
 
 
 def test_classes_of_main_keep_their_identity(ends):
-    local = namedtuple("local", "a b")  # noqa: PYI024
+    local = namedtuple("local", "a b")  # noqa: PYI024 - a class that is made at run time
     got = through(ends, local(torch.ones(2), 3))
     assert type(got) is local
 
