@@ -21,16 +21,34 @@ class PlacementError(RaytideError):
 
 @dataclass(slots=True)
 class _Seat:
-    """A node and what is free on it; ``order`` breaks ties in the order in which nodes joined."""
+    """A node and what is free on it.
+
+    Attributes:
+        order: Breaks ties, in the order in which nodes joined.
+        free: Slots that no job holds.
+        open: New jobs may be placed on it.
+        taken: Slots that somebody outside of the platform uses.
+    """
 
     node: Node
     order: int
     free: int
     open: bool = True
+    taken: int = 0
+
+    @property
+    def offered(self) -> int:
+        """Slots that can be given out: nobody holds them, inside or outside of the platform."""
+        return max(0, self.free - self.taken) if self.open else 0
 
 
 class Cluster:
     """Nodes, and the jobs' placements on them.
+
+    Attributes:
+        total: Slots of all nodes.
+        taken: Those of them that somebody outside of the platform uses.
+        free: Those that can be given out.
 
     Between :meth:`checkpoint` and :meth:`rollback` or :meth:`commit`, changes are a trial.
     """
@@ -43,6 +61,7 @@ class Cluster:
         self._joined = 0
         self._trials: list[list[tuple[JobId, Placement]]] = []
         self.total = 0
+        self.taken = 0
         self.free = 0
         for node in nodes:
             self.add_node(node)
@@ -72,6 +91,18 @@ class Cluster:
             self._unlist(seat)
             seat.open = False
 
+    def take(self, node: NodeId, slots: int) -> None:
+        """So many slots of a node are used by somebody outside of the platform, in all."""
+        seat = self._seats[node]
+        taken = min(slots, seat.node.gpus)
+        self.taken += taken - seat.taken
+        if seat.open:
+            self._unlist(seat)
+            seat.taken = taken
+            self._list(seat)
+        else:
+            seat.taken = taken
+
     def remove_node(self, node: NodeId) -> tuple[JobId, ...]:
         """A node is gone; returns the jobs that had slots on it, which lose all they had there."""
         assert not self._trials, "nodes do not go during a trial"
@@ -85,6 +116,7 @@ class Cluster:
         del self._seats[node]
         self._sizes -= Counter([seat.node.gpus])
         self.total -= seat.node.gpus
+        self.taken -= seat.taken
         return hit
 
     @property
@@ -102,8 +134,12 @@ class Cluster:
 
     def free_on(self, node: NodeId) -> int:
         """Slots on it that can be given out."""
+        return self._seat(node).offered
+
+    def usable_on(self, node: NodeId) -> int:
+        """Slots on it that jobs may have, free or held: none on one that will go."""
         seat = self._seat(node)
-        return seat.free if seat.open else 0
+        return seat.node.gpus - seat.taken if seat.open else 0
 
     def nodes_with(self, free: int) -> list[tuple[int, NodeId]]:
         """Nodes with exactly this many free slots, as ``(order, node)`` in the order in which they joined."""
@@ -145,9 +181,9 @@ class Cluster:
             seat = self._seats.get(node)
             if seat is None:
                 return f"there is no node {node}"
-            free, more = seat.free if seat.open else 0, count - mine.get(node, 0)
-            if count < 1 or more > free:
-                return f"{more} more slots of node {node}, where {free} are free"
+            more = count - mine.get(node, 0)
+            if count < 1 or (more > 0 and more > seat.offered):
+                return f"{more} more slots of node {node}, where {seat.offered} are free"
         return ""
 
     def fits(self, placements: Mapping[JobId, Placement]) -> bool:
@@ -180,12 +216,12 @@ class Cluster:
             seat.free += freed
 
     def _list(self, seat: _Seat) -> None:
-        insort(self._by_free.setdefault(seat.free, []), (seat.order, seat.node.node))
-        self.free += seat.free
+        insort(self._by_free.setdefault(seat.offered, []), (seat.order, seat.node.node))
+        self.free += seat.offered
 
     def _unlist(self, seat: _Seat) -> None:
-        self._by_free[seat.free].remove((seat.order, seat.node.node))
-        self.free -= seat.free
+        self._by_free[seat.offered].remove((seat.order, seat.node.node))
+        self.free -= seat.offered
 
     def _seat(self, node: NodeId) -> _Seat:
         try:
@@ -221,8 +257,9 @@ class Cluster:
         for name, seat in self._seats.items():
             assert seat.free >= 0, f"node {name} has {seat.free} free slots"
             assert seat.free + held[name] == seat.node.gpus, f"node {name}: {seat.free} free and {held[name]} held"
-            listed = (seat.order, name) in self._by_free.get(seat.free, [])
+            listed = (seat.order, name) in self._by_free.get(seat.offered, [])
             assert listed == seat.open, f"node {name} is listed wrongly"
-        assert self.free == sum(seat.free for seat in self._seats.values() if seat.open)
+        assert self.free == sum(seat.offered for seat in self._seats.values())
+        assert self.taken == sum(seat.taken for seat in self._seats.values())
         assert self._sizes == Counter(seat.node.gpus for seat in self._seats.values())
         assert self.total == sum(gpus * count for gpus, count in self._sizes.items())

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from raytide.core.goodput import Training
 from raytide.core.model import JobId, JobSpec, Node, NodeId, Shape
+from raytide.core.past import Past
 from raytide.core.tenants import TenantTree
 
 
@@ -15,6 +16,14 @@ class Submitted:
     """A tenant handed in a job."""
 
     spec: JobSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """A job that a scheduler before this one knew; it goes on where it was, if its nodes are still there."""
+
+    spec: JobSpec
+    past: Past
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +86,36 @@ class CancelRequested:
 
 
 @dataclass(frozen=True, slots=True)
+class SuspendRequested:
+    """The owner wants the job to rest until they say otherwise."""
+
+    job: JobId
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeRequested:
+    """The owner wants a job that they suspended to go on."""
+
+    job: JobId
+
+
+@dataclass(frozen=True, slots=True)
+class BoundsChanged:
+    """The owner wants another range of processes of the job's first role.
+
+    Attributes:
+        least: Processes without which it does not run.
+        most: Processes beyond which it is not given any.
+        preemptible: It may be suspended for others.
+    """
+
+    job: JobId
+    least: int
+    most: int
+    preemptible: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Measured:
     """A job reported its speed.
 
@@ -123,6 +162,14 @@ class NodeJoined:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeTaken:
+    """So many slots of a node are used by somebody outside of the platform, in all."""
+
+    node: NodeId
+    gpus: int
+
+
+@dataclass(frozen=True, slots=True)
 class NodeDraining:
     """A node will go: nothing new is placed there, and what is there has to move."""
 
@@ -150,6 +197,7 @@ class Timer:
 
 Event: TypeAlias = (
     Submitted
+    | Restored
     | Started
     | Resized
     | ResizeFailed
@@ -158,10 +206,14 @@ Event: TypeAlias = (
     | Stopped
     | Crashed
     | CancelRequested
+    | SuspendRequested
+    | ResumeRequested
+    | BoundsChanged
     | Measured
     | Progressed
     | Trained
     | NodeJoined
+    | NodeTaken
     | NodeDraining
     | NodeLost
     | TenantsChanged

@@ -11,10 +11,11 @@ from raytide.core.commands import Command, Refuse, Scale, Start, Stop, Suspend
 from raytide.core.events import Event
 from raytide.core.job import Job
 from raytide.core.lifecycle import JobState
-from raytide.core.model import Placement, Shape
+from raytide.core.model import JobSpec, Placement, Shape
 from raytide.core.policy import Placer
 from raytide.core.table import JobTable
 
+_BY_OWNER = "suspended by its owner"
 _CAN_BE_TOLD_TO_STOP = frozenset({JobState.STARTING, JobState.RUNNING, JobState.RESIZING})
 
 
@@ -23,8 +24,8 @@ class Handlers:
 
     Attributes:
         dirty: Something happened that a policy may want to act on.
-        arrived: Jobs that were submitted since the last decision.
-        ended: Jobs that ended since the last decision.
+        arrived: Jobs that were submitted, or resumed by their owner, since the last decision.
+        ended: Jobs that ended, or were suspended by their owner, since the last decision.
     """
 
     def __init__(self, table: JobTable, placer: Placer, instant: bool, most_gpus: int | None) -> None:
@@ -37,6 +38,7 @@ class Handlers:
         self.ended: list[Job] = []
         self._by_type: dict[type, Callable[[float, Any, list[Command]], None]] = {
             events.Submitted: self._submitted,
+            events.Restored: self._restored,
             events.Started: self._started,
             events.Resized: self._resized,
             events.ResizeFailed: self._resize_failed,
@@ -45,10 +47,14 @@ class Handlers:
             events.Stopped: self._stopped,
             events.Crashed: self._crashed,
             events.CancelRequested: self._cancelled,
+            events.SuspendRequested: self._suspend_requested,
+            events.ResumeRequested: self._resume_requested,
+            events.BoundsChanged: self._bounds_changed,
             events.Measured: self._measured,
             events.Progressed: self._progressed,
             events.Trained: self._trained,
             events.NodeJoined: self._node_joined,
+            events.NodeTaken: self._node_taken,
             events.NodeDraining: self._node_draining,
             events.NodeLost: self._node_lost,
             events.TenantsChanged: self._tenants_changed,
@@ -95,44 +101,59 @@ class Handlers:
         commands.append(Refuse(job.job, reason))
 
     def _end(self, now: float, job: Job, state: JobState, reason: str) -> None:
+        was_seen = not job.resting
         self._table.release(now, job, state, reason)
-        self.ended.append(job)
-        self.dirty = True
+        if was_seen:
+            self._leave(job)
 
     # --- jobs --------------------------------------------------------------------------------
 
     def _submitted(self, now: float, event: events.Submitted, commands: list[Command]) -> None:
-        most = self._table.cluster.total if self._most_gpus is None else self._most_gpus
-        why = why_impossible(event.spec, self._table, most)
+        why = self.why_impossible(event.spec)
         job = self._table.submit(event.spec)
         self.arrived.append(job)
         self.dirty = True
         if why:
             self.refuse(now, job, why, commands)
 
+    def why_impossible(self, spec: JobSpec) -> str:
+        """Why a job can never run; empty if it can."""
+        most = self._table.cluster.total if self._most_gpus is None else self._most_gpus
+        return why_impossible(spec, self._table, most)
+
+    def _restored(self, now: float, event: events.Restored, commands: list[Command]) -> None:
+        job = self._table.restore(now, event.spec, event.past)
+        if not job.resting:
+            self.arrived.append(job)
+        self.dirty = True
+
     def _started(self, now: float, event: events.Started, commands: list[Command]) -> None:
         job = self._table[event.job]
         if job.state is JobState.STARTING:
-            self._table.settle(now, job, f"runs with {job.shape}")
-            self.dirty = True
+            self._settle(now, job, commands)
 
     def _resized(self, now: float, event: events.Resized, commands: list[Command]) -> None:
         job = self._table[event.job]
         if job.state is JobState.RESIZING:
-            self._table.settle(now, job, f"runs with {job.shape}")
-            self.dirty = True
+            self._settle(now, job, commands)
+
+    def _settle(self, now: float, job: Job, commands: list[Command]) -> None:
+        self._table.settle(now, job, f"runs with {job.shape}")
+        self.dirty = True
+        self._bound_at_last(now, job, commands)
 
     def _resize_failed(self, now: float, event: events.ResizeFailed, commands: list[Command]) -> None:
         job = self._table[event.job]
         if job.state is JobState.RESIZING:
             self._table.give_up_resize(now, job, f"resize given up: {event.reason}")
+            job.bound(_bounded(job, job.spec.roles[0].least, job.spec.roles[0].most, job.spec.preemptible))
             self.dirty = True
+            self._bound_at_last(now, job, commands)
 
     def _suspended(self, now: float, event: events.Suspended, commands: list[Command]) -> None:
         job = self._table[event.job]
         if job.state is JobState.SUSPENDING:
-            self._table.release(now, job, JobState.SUSPENDED, job.reason)
-            self.dirty = True
+            self._release(now, job, JobState.SUSPENDED, job.reason, commands)
 
     def _finished(self, now: float, event: events.Finished, commands: list[Command]) -> None:
         job = self._table[event.job]
@@ -150,19 +171,106 @@ class Handlers:
         if job.state is JobState.STOPPING:
             self._end(now, job, JobState.CANCELLED, job.reason)
         elif job.holding:
-            self._table.release(now, job, JobState.PENDING, f"queued again: {event.reason}")
-            self.dirty = True
+            self._release(now, job, JobState.PENDING, f"queued again: {event.reason}", commands)
 
     def _cancelled(self, now: float, event: events.CancelRequested, commands: list[Command]) -> None:
         job = self._table[event.job]
         reason = "cancelled by its owner"
-        if job.waiting:
+        if job.waiting or job.resting:
             self._end(now, job, JobState.CANCELLED, reason)
         elif job.state in _CAN_BE_TOLD_TO_STOP:
             job.become(now, JobState.STOPPING, reason)
             commands.append(Stop(job.job, reason))
             if self._instant:
                 self._end(now, job, JobState.CANCELLED, reason)
+
+    def _suspend_requested(self, now: float, event: events.SuspendRequested, commands: list[Command]) -> None:
+        job = self._table[event.job]
+        if job.held or job.ended or job.state is JobState.STOPPING:
+            return
+        if job.waiting:
+            self._table.rest(job)
+            self._go_to_rest(job)
+        job.held = True
+        job.reason = _BY_OWNER
+        if job.state in _CAN_BE_TOLD_TO_STOP:
+            self.suspend(now, job, _BY_OWNER, commands)
+
+    def _resume_requested(self, now: float, event: events.ResumeRequested, commands: list[Command]) -> None:
+        job = self._table[event.job]
+        if not job.held:
+            return
+        is_resting, job.held = job.resting, False
+        job.reason = "resumed by its owner"
+        if is_resting:
+            self._table.wake(now, job)
+            self._come(job)
+
+    def _leave(self, job: Job) -> None:
+        """Policies see it no more."""
+        self.dirty = True
+        self.ended.append(job)
+
+    def _go_to_rest(self, job: Job) -> None:
+        """Policies see it no more for now."""
+        if job in self.arrived:
+            self.arrived.remove(job)  # they did not notice
+            self.dirty = True
+        else:
+            self._leave(job)
+
+    def _come(self, job: Job) -> None:
+        """Policies see it again."""
+        self.dirty = True
+        if job in self.ended:
+            self.ended.remove(job)  # they did not notice
+        else:
+            self.arrived.append(job)
+
+    def _release(self, now: float, job: Job, state: JobState, reason: str, commands: list[Command]) -> None:
+        """It holds nothing any more, and waits or rests."""
+        self._table.release(now, job, state, reason)
+        self.dirty = True
+        if job.held:
+            self._go_to_rest(job)
+        self._bound_at_last(now, job, commands)
+
+    # --- bounds ------------------------------------------------------------------------------
+
+    def _bounds_changed(self, now: float, event: events.BoundsChanged, commands: list[Command]) -> None:
+        job = self._table[event.job]
+        if job.ended:
+            return
+        job.bounds_to_come = event
+        if job.waiting or job.resting or job.state is JobState.RUNNING:
+            self._bound_at_last(now, job, commands)
+
+    def _bound_at_last(self, now: float, job: Job, commands: list[Command]) -> None:
+        """Give it the bounds that wait for it, and the size that follows from them.
+
+        A running job is not made to wait where there is no room to grow: its least is then what it has.
+        """
+        wanted, job.bounds_to_come = job.bounds_to_come, None
+        if wanted is None:
+            return
+        self.dirty = True
+        least, most = wanted.least, wanted.most
+        spec = job.spec.with_bounds(least, most, preemptible=wanted.preemptible)
+        why = self.why_impossible(spec)
+        if why:
+            job.reason = f"keeps its bounds: {why}"
+            return
+        count = job.shape[spec.roles[0].name]
+        placement = None
+        if count and not least <= count <= most:
+            shape = _with_first(job.shape, spec, min(max(count, least), most))
+            if not self._table.over_limit(job, shape):
+                placement = self._placer.place(self._table.cluster, job, shape)
+            if placement is None:
+                spec = _bounded(job, least, most, wanted.preemptible)
+        job.bound(spec)
+        if placement is not None:
+            self.resize(now, job, shape, placement, commands)
 
     def _measured(self, now: float, event: events.Measured, commands: list[Command]) -> None:
         job = self._table[event.job]
@@ -183,6 +291,10 @@ class Handlers:
 
     def _node_joined(self, now: float, event: events.NodeJoined, commands: list[Command]) -> None:
         self._table.cluster.add_node(event.node)
+        self.dirty = True
+
+    def _node_taken(self, now: float, event: events.NodeTaken, commands: list[Command]) -> None:
+        self._table.cluster.take(event.node, event.gpus)
         self.dirty = True
 
     def _node_draining(self, now: float, event: events.NodeDraining, commands: list[Command]) -> None:
@@ -213,7 +325,7 @@ class Handlers:
             else:
                 reason = f"queued again: lost node {event.node}"
                 commands.append(Suspend(name, reason))
-                self._table.release(now, job, JobState.PENDING, reason)
+                self._release(now, job, JobState.PENDING, reason, commands)
 
     def _left_of(self, job: Job) -> Shape:
         """The shape of the slots that a job kept; empty if it cannot run with them."""
@@ -232,3 +344,17 @@ class Handlers:
 
     def _timer(self, now: float, event: events.Timer, commands: list[Command]) -> None:
         """Time itself is enough."""
+
+
+def _bounded(job: Job, least: int, most: int, preemptible: bool) -> JobSpec:
+    """The job with these bounds, as far as they admit what it has."""
+    count = job.shape[job.spec.roles[0].name]
+    if count:
+        least, most = min(least, count), max(most, count)
+    return job.spec.with_bounds(least, most, preemptible=preemptible)
+
+
+def _with_first(shape: Shape, spec: JobSpec, count: int) -> Shape:
+    """The same shape with another number of processes of the first role."""
+    first = spec.roles[0].name
+    return Shape(tuple((name, count if name == first else known) for name, known in shape.counts))

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from raytide.core.goodput import Training
 from raytide.core.lifecycle import ENDED, HOLDING, WAITING, JobState, check_transition
-from raytide.core.model import NOTHING, JobSpec, Shape
+from raytide.core.model import NOTHING, NOWHERE, JobSpec, Placement, Shape
+from raytide.core.past import Past
+
+if TYPE_CHECKING:
+    from raytide.core.events import BoundsChanged
 
 STORY_LINES = 64
 
@@ -26,6 +31,8 @@ class Job:
         queued_s: Since when it waits; of use while it waits.
         resizes: How often its shape was changed while it ran.
         suspensions: How often it was preempted.
+        held: Its owner has suspended it, and nobody else resumes it.
+        bounds_to_come: An event with other bounds, which it gets when what is going on with it is done.
         measured: Samples per second at each shape it has run with.
         training: What it reported of its training, if its batch size is free.
     """
@@ -37,9 +44,12 @@ class Job:
         "_rate",
         "_run_s",
         "_story",
+        "_told",
+        "bounds_to_come",
         "ended_s",
         "first_start_s",
         "gpus",
+        "held",
         "measured",
         "order",
         "queued_s",
@@ -68,6 +78,8 @@ class Job:
         self.reason = ""
         self.resizes = 0
         self.suspensions = 0
+        self.held = False
+        self.bounds_to_come: BoundsChanged | None = None
         self.measured: dict[Shape, float] = {}
         self.training = Training()
         self._attained_gpu_s = 0.0
@@ -75,6 +87,7 @@ class Job:
         self._done = 0.0
         self._rate = 0.0
         self._changed_s = spec.submitted_s
+        self._told: tuple[str, ...] = ()
         self._story: list[tuple[float, JobState, str]] = [(spec.submitted_s, JobState.PENDING, "submitted")]
 
     @property
@@ -90,7 +103,12 @@ class Job:
     @property
     def waiting(self) -> bool:
         """It holds nothing and wants to run."""
-        return self.state in WAITING
+        return self.state in WAITING and not self.held
+
+    @property
+    def resting(self) -> bool:
+        """It holds nothing, and its owner wants it so."""
+        return self.state in WAITING and self.held
 
     @property
     def holding(self) -> bool:
@@ -118,7 +136,28 @@ class Job:
 
     def story(self) -> tuple[str, ...]:
         """What happened to it, a line each, the latest last."""
-        return tuple(f"{at:.1f} s: {state}: {why}" for at, state, why in self._story)
+        return (*self._told, *(f"{at:.1f} s: {state}: {why}" for at, state, why in self._story))
+
+    def past(self, now: float, placement: Placement = NOWHERE) -> Past:
+        """What it has behind it, with the slots that it holds."""
+        return Past(
+            at_s=now,
+            state=self.state,
+            reason=self.reason,
+            shape=self.shape,
+            placement=placement,
+            first_start_s=self.first_start_s,
+            queued_s=self.queued_s,
+            ended_s=self.ended_s,
+            attained_gpu_s=self.attained_gpu_s(now),
+            run_s=self.run_s(now),
+            done=self._done + self._rate * (now - self._changed_s),
+            resizes=self.resizes,
+            suspensions=self.suspensions,
+            measured=tuple(self.measured.items()),
+            held=self.held,
+            story=self.story(),
+        )
 
     # --- changes, for the controller ---------------------------------------------------------
 
@@ -133,7 +172,25 @@ class Job:
         self.reason = why
         if len(self._story) == STORY_LINES:
             del self._story[1]
+        self._told = self._told[-STORY_LINES:]
         self._story.append((now, state, why))
+
+    def restore(self, past: Past) -> None:
+        """Be what it was when a scheduler before this one wrote it down."""
+        self.state, self.reason = past.state, past.reason
+        self.first_start_s, self.queued_s, self.ended_s = past.first_start_s, past.queued_s, past.ended_s
+        self.resizes, self.suspensions, self.held = past.resizes, past.suspensions, past.held
+        self.measured = dict(past.measured)
+        self.shape, self.gpus = past.shape, self.spec.gpus(past.shape)
+        self._attained_gpu_s, self._run_s, self._done = past.attained_gpu_s, past.run_s, past.done
+        self._changed_s = past.at_s
+        self._told, self._story = past.story, []
+
+    def bound(self, spec: JobSpec) -> None:
+        """Have other bounds from now on."""
+        self.spec = spec
+        self.requested = spec.requested_shape
+        self.requested_gpus = spec.gpus(self.requested)
 
     def hold(self, now: float, shape: Shape, rate: float = 0.0) -> None:
         """Hold this shape from now on, doing ``rate`` work per second."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -175,6 +175,17 @@ class JobSpec:
         """What was asked for; roles after the first at their least."""
         first, *others = self.roles
         return Shape(((first.name, self.requested), *((role.name, role.least) for role in others)))
+
+    def with_bounds(self, least: int, most: int, *, preemptible: bool) -> JobSpec:
+        """The same job with another range of its first role; what was asked for moves into it.
+
+        Raises:
+            ConfigError: It is no range.
+        """
+        first, *others = self.roles
+        roles = (replace(first, least=least, most=most), *others)
+        requested = min(max(self.requested, least), most)
+        return replace(self, roles=roles, requested=requested, preemptible=preemptible)
 
     def gpus(self, shape: Shape) -> int:
         """GPUs that ``shape`` of this job holds."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from operator import attrgetter
 
 from raytide.core.cluster import Cluster
 from raytide.core.job import Job
 from raytide.core.lifecycle import ENDED, JobState
 from raytide.core.model import NOTHING, NOWHERE, JobId, JobSpec, Placement, Shape
+from raytide.core.past import Past
 from raytide.core.speed import ShapeSpeedModel, SpeedModel, speed_on
 from raytide.core.tenants import TenantTree
 from raytide.errors import RaytideError
@@ -28,9 +30,10 @@ class JobTable:
     Attributes:
         cluster: Nodes and placements.
         tenants: Quotas.
-        live: Jobs that have not ended, in the order of submission.
+        live: Jobs that have not ended and do not rest, in the order of submission.
         waiting: Those that hold nothing.
         holding: Those that hold slots, in the order in which they were given them.
+        resting: Jobs that their owners suspended; they are not live, because no policy shall see them.
         usage: GPUs held by each tenant and all below it.
     """
 
@@ -41,6 +44,7 @@ class JobTable:
         self.live: dict[JobId, Job] = {}
         self.waiting: dict[JobId, Job] = {}
         self.holding: dict[JobId, Job] = {}
+        self.resting: dict[JobId, Job] = {}
         self.usage: defaultdict[str, int] = defaultdict(int)
         self._all: dict[JobId, Job] = {}
         self._before: dict[JobId, tuple[Shape, Placement]] = {}
@@ -66,12 +70,45 @@ class JobTable:
 
     def submit(self, spec: JobSpec) -> Job:
         """Take in a job; it waits."""
-        if spec.job in self._all:
-            raise RaytideError(f"job {spec.job} was submitted before: give every job an id of its own")
-        job = Job(spec, len(self._all))
-        self._all[spec.job] = self.live[spec.job] = job
+        job = self._enter(spec)
+        self.live[spec.job] = job
         self._enqueue(job)
         return job
+
+    def _enter(self, spec: JobSpec) -> Job:
+        if spec.job in self._all:
+            raise RaytideError(f"job {spec.job} was submitted before: give every job an id of its own")
+        job = self._all[spec.job] = Job(spec, len(self._all))
+        return job
+
+    def restore(self, now: float, spec: JobSpec, past: Past) -> Job:
+        """Take in a job that a scheduler before this one knew, with all that it holds.
+
+        Raises:
+            PlacementError: Its slots are not there.
+        """
+        job = self._enter(spec)
+        job.restore(past)
+        if job.resting:
+            self.resting[spec.job] = job
+            return job
+        self.live[spec.job] = job
+        if job.waiting:
+            self._enqueue(job)
+            return job
+        self.cluster.assign(spec.job, past.placement)
+        self.holding[spec.job] = job
+        if past.before is not None and past.target is not None:
+            self._before[spec.job], self._target[spec.job] = past.before, past.target
+        for tenant in self.tenants.path(spec.tenant):
+            self.usage[tenant] += job.gpus
+        self._hold(now, job, job.shape)
+        return job
+
+    def past(self, now: float, job: Job) -> Past:
+        """What a job has behind it, for :meth:`restore`."""
+        past = job.past(now, self.cluster.placement(job.job))
+        return replace(past, before=self._before.get(job.job), target=self._target.get(job.job))
 
     def start(self, now: float, job: Job, shape: Shape, placement: Placement) -> None:
         """Give a waiting job slots."""
@@ -125,13 +162,32 @@ class JobTable:
         if self.cluster.placement(job.job):
             self.cluster.assign(job.job, NOWHERE)
         self._hold(now, job, NOTHING)
-        if self.holding.pop(job.job, None) is None:
+        was_resting = self.resting.pop(job.job, None) is not None
+        if self.holding.pop(job.job, None) is None and not was_resting:
             self._dequeue(job)
         if state in ENDED:
             job.ended_s = now
-            del self.live[job.job]
+            self.live.pop(job.job, None)
+        elif job.held:
+            self._lay_down(job)
         else:
             self._enqueue(job)
+
+    def rest(self, job: Job) -> None:
+        """A job that waits shall rest."""
+        self._dequeue(job)
+        self._lay_down(job)
+
+    def wake(self, now: float, job: Job) -> None:
+        """A job that rests shall wait for its turn."""
+        del self.resting[job.job]
+        job.queued_s = now
+        self.live[job.job] = job
+        self._enqueue(job)
+
+    def _lay_down(self, job: Job) -> None:
+        self.resting[job.job] = job
+        del self.live[job.job]
 
     def _enqueue(self, job: Job) -> None:
         self.waiting[job.job] = job
@@ -188,7 +244,8 @@ class JobTable:
         assert self._queue == sorted(self.waiting.values(), key=_SENIORITY)
         usage: defaultdict[str, int] = defaultdict(int)
         for job in self._all.values():
-            assert job.ended == (job.job not in self.live), job.story()
+            assert (job.ended or job.resting) == (job.job not in self.live), job.story()
+            assert job.resting == (job.job in self.resting), job.story()
             assert job.waiting == (job.job in self.waiting), job.story()
             assert job.spec.admits(job.shape), f"{job.job}: {job.shape}"
             if job.job not in self._target and job.state not in (JobState.STOPPING, JobState.SUSPENDING):

@@ -23,11 +23,11 @@ class View:
 
     Attributes:
         now: Seconds on the controller's clock.
-        jobs: Every job that has not ended, by id, in the order of submission.
+        jobs: Every job that has not ended and that its owner has not suspended, by id, in the order of submission.
         waiting: Those that hold nothing; see :meth:`queue` for their order.
         holding: Those that hold slots, in the order in which they were given them.
-        arrived: Jobs that were submitted since the last decision, in order.
-        ended: Jobs that ended since the last decision, in order.
+        arrived: Jobs that were submitted, or resumed by their owner, since the last decision, in order.
+        ended: Jobs that ended, or were suspended by their owner, since the last decision, in order.
         cluster: Nodes and placements; for trials, between checkpoint and rollback.
         tenants: Quotas.
         usage: GPUs held by each tenant and all below it.
@@ -87,8 +87,8 @@ class View:
 
     @property
     def total_gpus(self) -> int:
-        """GPUs of the cluster."""
-        return self.cluster.total
+        """GPUs of the cluster that are not used by others."""
+        return self.cluster.total - self.cluster.taken
 
     @property
     def free_gpus(self) -> int:

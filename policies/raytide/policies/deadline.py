@@ -46,6 +46,7 @@ class Deadline:
         """Plan, admit, hasten, and give the rest to those without a plan."""
         self._progress.look(view)
         self._admitted -= {job.job for job in view.ended}
+        self._admitted |= {job.job for job in view.arrived if job.first_start_s is not None}  # it was, before it rested
         tasks = {job.job: self._task(view, job) for job in view}
         fixed = [task for task in tasks.values() if task.fixed]
         planner = Planner(view.now, view.total_gpus, fixed)

@@ -25,7 +25,7 @@ def carry_on(view: View, plan: Plan) -> Decision:
     for job in view.holding.values():
         if job.job not in plan and job.spec.preemptible:
             _leave(view, job, free, shapes)
-    there = [view.jobs[name] for name in plan if name in view.jobs]
+    there = [view.jobs[name] for name in plan if name in view.jobs and view.jobs[name].spec.admits(plan[name][0])]
     todo = [job for job in there if view.cluster.placement(job.job) != plan[job.job][1]]
     stepped_aside = False
     while todo:

@@ -10,7 +10,7 @@ from raytide.policies.moves import Plan
 
 
 class TypedNodes:
-    """All slots of nodes that are open, as if nobody held any.
+    """All slots of nodes that jobs may have, as if nobody held any.
 
     Args:
         view: The instant.
@@ -20,15 +20,14 @@ class TypedNodes:
     """
 
     def __init__(self, view: View) -> None:
-        cluster = view.cluster
-        listed = {node for free in (0, *cluster.free_counts()) for _, node in cluster.nodes_with(free)}
-        self._nodes = {node.node: node for node in cluster.nodes if node.node in listed}
+        usable = {node.node: view.cluster.usable_on(node.node) for node in view.cluster.nodes}
+        self._nodes = {node.node: node for node in view.cluster.nodes if usable[node.node]}
         self._view = view
-        self._free = {name: node.gpus for name, node in self._nodes.items()}
-        self._pinned: dict[str, tuple[Shape, Placement]] = {}
+        self._free = {name: usable[name] for name in self._nodes}
+        self._pinned: set[str] = set()
         self.gpus: defaultdict[str, int] = defaultdict(int)
-        for node in self._nodes.values():
-            self.gpus[node.gpu_type] += node.gpus
+        for name, node in self._nodes.items():
+            self.gpus[node.gpu_type] += usable[name]
         self._left = dict(self.gpus)
 
     def spread(self, gpus: int, gpu_type: str) -> int:
@@ -38,9 +37,8 @@ class TypedNodes:
 
     def pin(self, job: Job) -> None:
         """This job stays where it is."""
-        placement = self._view.cluster.placement(job.job)
-        self._pinned[job.job] = (job.shape, placement)
-        for node, count in placement.gpus:
+        self._pinned.add(job.job)
+        for node, count in self._view.cluster.placement(job.job).gpus:
             if node in self._nodes:
                 self._free[node] -= count
                 self._left[self._nodes[node].gpu_type] -= count
@@ -59,7 +57,7 @@ class TypedNodes:
 
     def places(self, chosen: Sequence[tuple[Job, Shape, str]]) -> Plan:
         """Exact slots: who is on the chosen type already stays, then the largest are placed first."""
-        plan = dict(self._pinned)
+        plan: dict[str, tuple[Shape, Placement]] = {}
         for job, shape, gpu_type in chosen:
             have = self._view.cluster.placement(job.job)
             if self._may_stay(have, job.spec.gpus(shape), gpu_type):

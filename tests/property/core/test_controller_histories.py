@@ -101,7 +101,8 @@ class World:
         """One thing that nobody commanded."""
         table, rng = self.controller.table, self.rng
         running = [name for name, record in table.holding.items() if record.state == "running"]
-        kind = rng.choice(["submit"] * 4 + ["finish"] * 3 + ["crash", "cancel", "join", "drain", "lose", "timer"])
+        others = ["crash", "cancel", "join", "drain", "lose", "timer", "suspend", "resume", "bounds", "taken"]
+        kind = rng.choice(["submit"] * 4 + ["finish"] * 3 + others)
         if kind == "submit":
             self.submitted += 1
             return [e.Submitted(self.random_job())]
@@ -110,10 +111,21 @@ class World:
             return [e.Finished(name, rng.choice(["", "error"])) if kind == "finish" else e.Crashed(name, "lost")]
         if kind == "cancel" and table.live:
             return [e.CancelRequested(rng.choice(list(table.live)))]
+        if kind == "suspend" and table.live:
+            return [e.SuspendRequested(rng.choice(list(table.live)))]
+        if kind == "resume" and table.resting:
+            return [e.ResumeRequested(rng.choice(list(table.resting)))]
+        if kind == "bounds" and table.live:
+            least = rng.choice([1, 2, 3])
+            return [
+                e.BoundsChanged(rng.choice(list(table.live)), least, least + rng.choice([0, 2]), rng.random() < 0.8)
+            ]
         if kind == "join":
             self.joined += 1
             return [e.NodeJoined(Node(f"n{self.joined}", rng.choice([1, 4, 8])))]
         names = [node.node for node in table.cluster.nodes]
+        if kind == "taken":
+            return [e.NodeTaken(rng.choice(names), rng.choice([0, 1, 4, 9]))]
         if kind in ("drain", "lose") and len(names) > 1:
             name = rng.choice(names)
             return [e.NodeDraining(name) if kind == "drain" else e.NodeLost(name)]
@@ -147,7 +159,8 @@ class World:
 
     def wind_down(self) -> None:
         """Everything is answered, and everybody gets the chance to finish."""
-        self.step([e.NodeJoined(Node("rescue", 64))])
+        resumed = [e.ResumeRequested(name) for name, record in self.controller.table.all.items() if record.held]
+        self.step([e.NodeJoined(Node("rescue", 64)), *resumed])
         for _ in range(400):
             self.now += 1.0
             heard, self.answers = self.answers, []

@@ -63,7 +63,8 @@ class Curves:
     def of(self, view: View, job: Job, gpus_per_node: int) -> Curve:
         """What is known of a job now."""
         training = job.training
-        known: object = (training.samples, training.noise) if job.spec.batch is not None else len(job.measured)
+        learned: object = (training.samples, training.noise) if job.spec.batch is not None else len(job.measured)
+        known = (learned, job.spec.roles)  # its owner may change its bounds
         kept = self._kept.get(job.job)
         if kept is None or kept[:2] != (known, view.total_gpus):
             kept = self._kept[job.job] = (known, view.total_gpus, _curve(view, job, gpus_per_node))
