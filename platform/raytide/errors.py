@@ -7,6 +7,10 @@ itself are ``AssertionError`` and never appear here.
 from __future__ import annotations
 
 
+LOOP_RAISED = "the training loop raised on rank "
+"""With the rank, the beginning of the error of a job that its own code ended."""
+
+
 class RaytideError(Exception):
     """Base of every error that raytide raises on purpose."""
 
@@ -48,7 +52,7 @@ class LoopError(JobFailed):
         self.traceback_text = traceback_text
 
     def __str__(self) -> str:
-        return f"job {self.job}: the training loop raised on rank {self.rank}\n{self.traceback_text}"
+        return f"job {self.job}: {LOOP_RAISED}{self.rank}\n{self.traceback_text}"
 
 
 class StateMismatch(RaytideError):

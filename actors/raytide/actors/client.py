@@ -15,12 +15,12 @@ import ray
 from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 
 from raytide.actors.progress import Progress
-from raytide.actors.replica import NAMESPACE
+from raytide.actors.names import NAMESPACE
 from raytide.actors.slots import sweep
 from raytide.actors.untyped import Handle, get
 from raytide.actors.views import Event, JobView
 from raytide.elastic.effects import Answer
-from raytide.errors import JobFailed, LoopError, RaytideError, RequestRefused
+from raytide.errors import LOOP_RAISED, JobFailed, LoopError, RaytideError, RequestRefused
 from raytide.train.checkpoint import Checkpoint
 from raytide.train.result import RequestCost, Result, resize_history
 
@@ -203,7 +203,7 @@ class RayJobHandle:
 
     def _failure(self, view: JobView) -> JobFailed:
         head, _, traceback_text = view.error.partition("\n")
-        if head.startswith("the training loop raised on rank "):
+        if head.startswith(LOOP_RAISED):
             return LoopError(self._name, int(head.rsplit(" ", 1)[1]), traceback_text)
         return JobFailed(f"job {self._name} failed: {view.error}")
 

@@ -9,15 +9,16 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import ray
 from ray.exceptions import ActorUnavailableError, RayError, RayTaskError
 from ray.util.placement_group import PlacementGroup
 
-from raytide.actors.replica import NAMESPACE, Assignment
+from raytide.actors.names import NAMESPACE
+from raytide.actors.replica import Assignment
 from raytide.actors.slots import NodeView, choose_slots, cluster_view, group_name, release, reserve, sweep
 from raytide.actors.standby import Host, StandbyPool, end_host, start_host
 from raytide.actors.untyped import Handle, get
@@ -57,12 +58,20 @@ class Hosts:
         job: Its name.
         resources: Ray resources of one slot.
         say: Gives a message on behalf of a replica to the master.
+        limits: Slots it may hold on each node; None for whatever is free.
     """
 
-    def __init__(self, job: str, resources: dict[str, float], say: Callable[[ReplicaId, FromReplica], None]) -> None:
+    def __init__(
+        self,
+        job: str,
+        resources: dict[str, float],
+        say: Callable[[ReplicaId, FromReplica], None],
+        limits: Mapping[str, int] | None = None,
+    ) -> None:
         self._job = job
         self._resources = resources
         self._say = say
+        self._limits = limits
         self._lock = threading.RLock()
         self._hosts: dict[ReplicaId, Host] = {}
         self._pids: dict[ReplicaId, int] = {}
@@ -73,6 +82,16 @@ class Hosts:
         self._closed = False
 
     # --- slots -------------------------------------------------------------------------------
+
+    def limit(self, slots: Mapping[str, int]) -> None:
+        """Hold at most so many slots on each node from now on; what is held already stays."""
+        with self._lock:
+            self._limits = dict(slots)
+
+    @property
+    def limits(self) -> Mapping[str, int]:
+        """Slots it may hold on each node; none where nobody has said."""
+        return self._limits or {}
 
     def nodes(self) -> tuple[NodeView, ...]:
         """The cluster's nodes; slots of standbys count as free."""
@@ -111,8 +130,14 @@ class Hosts:
         if self._closed:
             return (), ()
         warm = tuple(slot for slot in self._standbys.slots() if node in (None, slot.node))[:count]
-        views = [view for view in cluster_view(self._resources) if node in (None, view.node)]
+        views = [self._limited(view) for view in cluster_view(self._resources) if node in (None, view.node)]
         return warm, choose_slots(count - len(warm), views, [*self.held(), *self._standbys.slots()])
+
+    def _limited(self, view: NodeView) -> NodeView:
+        if self._limits is None:
+            return view
+        mine = sum(1 for slot in self.held() if slot.node == view.node)
+        return replace(view, free=min(view.free, max(0, self._limits.get(view.node, 0) - mine)))
 
     def _take(self, warm: Sequence[Slot], cold: Sequence[Slot]) -> None:
         self._reserved.update(reserve(cold, self._resources, self._job))

@@ -13,7 +13,7 @@ import ray
 
 from raytide.actors.client import RayJobHandle, unwrap
 from raytide.actors.master import MasterActor
-from raytide.actors.replica import NAMESPACE
+from raytide.actors.names import NAMESPACE
 from raytide.actors.spec import JobSpec
 from raytide.actors.untyped import Handle, last_address, pickled, total_resources
 from raytide.errors import ConfigError, RequestRefused

@@ -12,10 +12,12 @@ from functools import partial
 
 import ray
 
+from raytide.actors.grants import Grant, change_to, union
 from raytide.actors.profiling import measure_profile
 from raytide.actors.shell import Shell, in_background
 from raytide.actors.slots import find_node
 from raytide.actors.spec import JobSpec
+from raytide.actors.status import JobStatus, StatusReporter
 from raytide.actors.untyped import actor_class, in_group, node_address
 from raytide.actors.views import JobView, MemberView, Profile
 from raytide.collective import StoreServer
@@ -25,7 +27,7 @@ from raytide.elastic.messages import Checkpoint, FromReplica, Heartbeat, Resize,
 from raytide.elastic.model import ReplicaId, Slot
 from raytide.elastic.state import END_PHASES, Phase
 from raytide.elastic.straggler import StragglerDetector
-from raytide.errors import RequestRefused
+from raytide.errors import LOOP_RAISED, RequestRefused
 from raytide.train.services import Report
 
 IDLE_AFTER_END_S = 600.0
@@ -46,9 +48,11 @@ class JobMaster:
         self._owner_seen_s = time.monotonic()
         self._handle = ray.get_runtime_context().current_actor
         store = StoreServer(node_address())
+        self._reporter: StatusReporter | None = None
         self._shell = Shell(spec, store, self._handle, self._on_tick)
         self._hosts = self._shell.hosts
         self._shell.start()
+        self._reporter = StatusReporter(spec.name, self._status) if spec.managed else None
 
     # --- calls of the owner and of users -----------------------------------------------------
 
@@ -64,6 +68,97 @@ class JobMaster:
         slots = self._slots_for_start(self._spec.scaling.first)
         self._shell.put(Start(slots))
         return len(slots)
+
+    # --- scale hooks: calls of the scheduler -------------------------------------------------
+
+    @in_group("requests")
+    def start_on(self, request: str, grant: Grant) -> None:
+        """Start, or go on after a suspension, on exactly these slots; returns when the replicas are starting.
+
+        Raises:
+            RequestRefused: They are not free.
+        """
+        phase, count = self._shell.state.phase, sum(grant.values())
+        if self._shell.knows(request) or (phase is not Phase.SUSPENDED and self._shell.state.replicas):
+            return  # said again after a restart of the scheduler
+        self._hosts.limit(grant)
+        slots = self._hosts.find(count, least=count)
+        if not slots:
+            raise RequestRefused(f"job {self._spec.name}: its {count} slots are not free: {self._free_text()}")
+        self._shell.put(Resume(request, slots) if phase is Phase.SUSPENDED else Start(slots))
+
+    @in_group("requests")
+    def become(self, request: str, grant: Grant) -> None:
+        """Hold exactly these slots; returns when the replicas on them train.
+
+        Raises:
+            RequestRefused: It cannot; the job goes on with what it had.
+        """
+        if self._shell.knows(request):
+            self._shell.ask(Resize(request))
+            self._hosts.limit(grant)
+            return
+        before = self._hosts.limits
+        change = change_to(grant, self._members_by_node())
+        self._hosts.limit(union(before, grant))
+        try:
+            slots = self._find_on(change.add)
+            if change:
+                self._shell.ask(Resize(request, add=slots, remove=change.remove))
+        except RequestRefused:
+            self._hosts.limit(before)
+            raise
+        self._hosts.limit(grant)
+
+    def _members_by_node(self) -> list[tuple[ReplicaId, str]]:
+        """Replicas that are wanted, with their nodes, members first and in rank order."""
+        state = self._shell.state
+        members = state.active.members if state.active else ()
+        wanted = sorted(state.target, key=lambda r: members.index(r) if r in members else len(members))
+        return [(r, state.replicas[r].slot.node) for r in wanted if r in state.replicas]
+
+    def _find_on(self, nodes: Grant) -> tuple[Slot, ...]:
+        found: list[Slot] = []
+        try:
+            for node, count in nodes.items():
+                slots = self._hosts.find(count, node=node, least=count)
+                if not slots:
+                    raise RequestRefused(f"{count} slots of node {node[:8]} are not free: {self._free_text()}")
+                found += slots
+        except RequestRefused:
+            self._hosts.give_back(found)
+            raise
+        return tuple(found)
+
+    def _free_text(self) -> str:
+        return ", ".join(f"{v.name}: {v.free} of {v.total} free" for v in self._hosts.nodes())
+
+    @in_group("views")
+    def say_again(self) -> None:
+        """The scheduler wants to know how the job stands."""
+        if self._reporter is not None:
+            self._reporter.say_again()
+
+    def _status(self) -> JobStatus:
+        s, pace = self._shell.state, self._pace
+        fault = "user" if s.error.startswith(LOOP_RAISED) else "node"
+        return JobStatus(
+            job=self._spec.name,
+            phase=str(s.phase),
+            released=self._shell.ended_s > 0,
+            world_size=s.active.world_size if s.active else 0,
+            generation=s.active.number if s.active else 0,
+            step=s.position.step,
+            epoch=s.position.epoch,
+            done=float(s.position.step * pace.batch) if pace else 0.0,
+            samples_per_s=pace.samples_per_s if pace else 0.0,
+            error=s.error,
+            fault=fault if s.error else "",
+            checkpoint=s.last_checkpoint,
+            metrics=self._shell.record.metrics(),
+        )
+
+    # --- slots -------------------------------------------------------------------------------
 
     def _slots_for_start(self, wanted: int) -> tuple[Slot, ...]:
         least = self._spec.scaling.least
@@ -264,6 +359,8 @@ class JobMaster:
     def _on_tick(self, now: float) -> None:
         spec, shell = self._spec, self._shell
         phase = shell.state.phase
+        if self._reporter is not None:
+            self._reporter.look()
         if phase in END_PHASES:
             if shell.ended_s and now - max(shell.ended_s, self._owner_seen_s) > IDLE_AFTER_END_S:
                 ray.kill(self._handle, no_restart=True)

@@ -25,7 +25,6 @@ from raytide.train.services import Report, SessionSpec
 
 logger = logging.getLogger(__name__)
 
-NAMESPACE = "raytide"
 ORPHAN_S = 120.0
 """A master ends a replica whose loop is over within seconds, a restarted one within a minute."""
 

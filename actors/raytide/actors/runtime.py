@@ -126,4 +126,5 @@ class ReplicaRuntime:
             steps_measured=session.engine.pace.steps_measured,
             step_s=session.engine.pace.step_s,
             samples_per_s=session.engine.pace.samples_per_s,
+            batch=session.engine.pace.batch,
         )

@@ -42,12 +42,12 @@ class Shell:
         spec: The job.
         store: Rendezvous store of its groups.
         handle: The master's actor, for replicas to send to.
-        on_tick: Called four times a second.
+        on_tick: Called four times a second, and after every event that had effects.
     """
 
     def __init__(self, spec: JobSpec, store: StoreServer, handle: Handle, on_tick: Callable[[float], None]) -> None:
         self.record = Record()
-        self.hosts = Hosts(spec.name, spec.scaling.slot_resources, self.say)
+        self.hosts = Hosts(spec.name, spec.scaling.slot_resources, self.say, {} if spec.managed else None)
         self.ended_s = 0.0
         self._unsaved = False
         self._spec = spec
@@ -123,10 +123,12 @@ class Shell:
         while True:
             event = self._next_event()
             now = time.monotonic()
-            self._take_safely(now, event)
+            had_effects = self._take_safely(now, event)
             if now - ticked_s >= TICK_S:
                 ticked_s = now
-                self._take_safely(now, Tick())
+                had_effects |= self._take_safely(now, Tick())
+                guarded(self._spec.name, partial(self._on_tick, now))
+            elif had_effects:
                 guarded(self._spec.name, partial(self._on_tick, now))
 
     def _next_event(self) -> Event:
@@ -135,18 +137,20 @@ class Shell:
         except queue.Empty:
             return Tick()
 
-    def _take_safely(self, now: float, event: Event) -> None:
-        used: set[Slot] = set()
+    def _take_safely(self, now: float, event: Event) -> bool:
+        """Let the state machine take an event; returns whether it wanted anything done."""
+        effects: list[Effect] = []
         try:
-            used = self._take(now, event)
+            effects = self._take(now, event)
         except Exception as error:  # the loop's edge: one bad event must not leave the job without a master
             logger.exception("job %s: handling %r", self._spec.name, event)
             if isinstance(event, Request):
                 self._answer(Answer(event.request, error=f"the master failed at it: {error!r}; see its log"))
+        used = {effect.slot for effect in effects if isinstance(effect, StartReplica)}
         self.hosts.give_back([slot for slot in _offered(event) if slot not in used])
+        return bool(effects)
 
-    def _take(self, now: float, event: Event) -> set[Slot]:
-        """Let the state machine take an event; returns the slots that replicas are started on."""
+    def _take(self, now: float, event: Event) -> list[Effect]:
         before = _durable(self.state)
         effects = self._master.handle(now, event)
         for effect in effects:
@@ -157,7 +161,7 @@ class Shell:
             guarded(self._spec.name, self._save)  # tried again with the next event: training does not wait for a disk
         for effect in effects:
             guarded(self._spec.name, partial(self._carry_out, effect))
-        return {effect.slot for effect in effects if isinstance(effect, StartReplica)}
+        return effects
 
     def _save(self) -> None:
         self._journal.save(self.state, self.hosts.names(), self.record)

@@ -23,6 +23,7 @@ class JobSpec:
         checkpoint: Path of the checkpoint to start from, empty for none.
         owner_lease_s: Without a sign of the job's owner for this long the job stops with a checkpoint;
             0 lets it go on alone.
+        managed: A scheduler decides where the job runs: it takes no slot but those it is granted.
         start_delay_s: Newcomers wait this long before their loop starts; for tests of slow starts.
     """
 
@@ -35,6 +36,7 @@ class JobSpec:
     storage: str
     checkpoint: str = ""
     owner_lease_s: float = 0.0
+    managed: bool = False
     start_delay_s: float = 0.0
 
     def bounds(self) -> Bounds:

@@ -11,7 +11,8 @@ from ray.exceptions import RayError
 from ray.util.placement_group import PlacementGroup
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from raytide.actors.replica import NAMESPACE, ReplicaActor
+from raytide.actors.names import NAMESPACE
+from raytide.actors.replica import ReplicaActor
 from raytide.actors.slots import release
 from raytide.actors.untyped import Handle
 from raytide.elastic.model import Slot

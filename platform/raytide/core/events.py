@@ -56,6 +56,14 @@ class Suspended:
 
 
 @dataclass(frozen=True, slots=True)
+class SuspendFailed:
+    """A job could not be saved: it trains on, with all that it holds."""
+
+    job: JobId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Finished:
     """A job ended by itself; its slots are free."""
 
@@ -202,6 +210,7 @@ Event: TypeAlias = (
     | Resized
     | ResizeFailed
     | Suspended
+    | SuspendFailed
     | Finished
     | Stopped
     | Crashed

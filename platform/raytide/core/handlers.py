@@ -43,6 +43,7 @@ class Handlers:
             events.Resized: self._resized,
             events.ResizeFailed: self._resize_failed,
             events.Suspended: self._suspended,
+            events.SuspendFailed: self._suspend_failed,
             events.Finished: self._finished,
             events.Stopped: self._stopped,
             events.Crashed: self._crashed,
@@ -154,6 +155,15 @@ class Handlers:
         job = self._table[event.job]
         if job.state is JobState.SUSPENDING:
             self._release(now, job, JobState.SUSPENDED, job.reason, commands)
+
+    def _suspend_failed(self, now: float, event: events.SuspendFailed, commands: list[Command]) -> None:
+        job = self._table[event.job]
+        if job.state is not JobState.SUSPENDING:
+            return
+        job.held = False
+        self._table.resume_training(now, job, f"could not be suspended: {event.reason}")
+        self.dirty = True
+        self._bound_at_last(now, job, commands)
 
     def _finished(self, now: float, event: events.Finished, commands: list[Command]) -> None:
         job = self._table[event.job]

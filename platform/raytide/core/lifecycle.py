@@ -76,9 +76,10 @@ TRANSITIONS: dict[JobState, frozenset[JobState]] = {
     _S.SUSPENDING: frozenset(
         {
             _S.SUSPENDED,  # saved; its slots are free
+            _S.RUNNING,  # it could not be saved now, and trains on
             _S.PENDING,  # lost while it saved: back to the last checkpoint
             _S.SUCCEEDED,  # the last step came before the save
-            _S.FAILED,  # it could not be saved
+            _S.FAILED,  # its own error came first
         }
     ),
     _S.SUSPENDED: frozenset(

@@ -145,6 +145,13 @@ class JobTable:
         self._hold(now, job, shape)
         job.become(now, JobState.RUNNING, why)
 
+    def resume_training(self, now: float, job: Job, why: str) -> None:
+        """A job that was told to suspend trains on; if it was being resized, as it was before."""
+        if job.job in self._before:
+            self.give_up_resize(now, job, why)
+        else:
+            job.become(now, JobState.RUNNING, why)
+
     def lose(self, now: float, job: Job, shape: Shape) -> None:
         """A node went with some of its slots, which the cluster took away already."""
         self.forget_change(job)

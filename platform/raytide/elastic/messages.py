@@ -160,6 +160,7 @@ class Heartbeat:
         steps_measured: How many steps ``busy_s`` rests on, counted since the loop began.
         step_s: Seconds from one applied step to the next, median over this generation's last ones.
         samples_per_s: Samples of the whole job per second, over the same steps.
+        batch: Samples of a full step of the whole job; 0 while unknown.
     """
 
     generation: int
@@ -170,6 +171,7 @@ class Heartbeat:
     steps_measured: int = 0
     step_s: float = 0.0
     samples_per_s: float = 0.0
+    batch: int = 0
 
 
 @dataclass(frozen=True)

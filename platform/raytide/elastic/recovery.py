@@ -9,6 +9,7 @@ from raytide.elastic.messages import Demote, Fence, GenerationFailed, Status
 from raytide.elastic.model import Generation, ReplicaId, Transfer, spread_transfers
 from raytide.elastic.phase import LIVE_PHASES, Phase
 from raytide.elastic.state import FenceRound
+from raytide.errors import LOOP_RAISED
 
 if TYPE_CHECKING:
     from raytide.elastic.master import Master
@@ -77,9 +78,9 @@ class Recovery:
             return
         s.user_errors += 1
         if s.user_errors > s.bounds.max_user_errors:
-            m.end(Phase.FAILED, f"the training loop raised on rank {max(rank, 0)}\n{traceback_text}")
+            m.end(Phase.FAILED, f"{LOOP_RAISED}{max(rank, 0)}\n{traceback_text}")
         else:
-            self.restart_from_checkpoint(f"the training loop raised on rank {rank}")
+            self.restart_from_checkpoint(f"{LOOP_RAISED}{rank}")
 
     # --- fence -------------------------------------------------------------------------------
 

@@ -13,11 +13,13 @@ class Pace:
     Attributes:
         busy_s: Seconds per step without waiting for peers or for data, over the last steps.
         steps_measured: How many steps were measured since the loop began.
+        batch: Samples of the largest step so far, of the whole job: the last one of an epoch may be smaller.
     """
 
     def __init__(self) -> None:
         self.busy_s: deque[float] = deque(maxlen=32)
         self.steps_measured = 0
+        self.batch = 0
         self._durations_s: deque[float] = deque(maxlen=16)
         self._samples: deque[int] = deque(maxlen=16)
         self._usual_step_s = 0.0
@@ -40,6 +42,7 @@ class Pace:
     def applied(self, samples: int) -> None:
         """A step of so many samples of the whole job was applied."""
         now_s = time.perf_counter()
+        self.batch = max(self.batch, samples)
         if self._last_commit_s and self._steady:
             self._durations_s.append(now_s - self._last_commit_s)
             self._samples.append(samples)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import ray
 
-from raytide.actors.replica import NAMESPACE
+from raytide.actors.names import NAMESPACE
 from raytide.actors.slots import cluster_view
 from support.cluster import SLOTS_PER_NODE, TestCluster
 from support.ray_jobs import assert_as_fixed_size, held_slots, running, wait, wait_size, wait_step

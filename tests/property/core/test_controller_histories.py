@@ -91,7 +91,7 @@ class World:
             case Scale(name):
                 self.answers.append(self.rng.choice([e.Resized(name)] * 3 + [e.ResizeFailed(name, "gave up")]))
             case Suspend(name):
-                self.answers.append(e.Suspended(name))
+                self.answers.append(self.rng.choice([e.Suspended(name)] * 4 + [e.SuspendFailed(name, "disk is full")]))
             case Stop(name):
                 self.answers.append(e.Stopped(name))
             case Refuse() | Wake():

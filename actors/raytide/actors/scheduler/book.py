@@ -1,0 +1,116 @@
+"""What the scheduler knows of jobs beside the controller, and what of both has to be written down."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from raytide.actors.status import JobStatus
+from raytide.core import Job, JobState
+from raytide.core.commands import Command, Refuse, Scale, Start, Stop, Suspend
+from raytide.core.events import Crashed, Event, Finished
+from raytide.core.model import JobId
+from raytide.core.table import JobTable
+from raytide.state import JobRow, Work
+
+_CHANGES = frozenset({JobState.STARTING, JobState.RESIZING, JobState.SUSPENDING, JobState.STOPPING})
+
+
+@dataclass
+class Page:
+    """Of one job.
+
+    Attributes:
+        work: What its master needs.
+        request: Id of the command that is being carried out; empty if none is.
+        failures: How often it came to harm, by fault.
+        status: The last one its master told.
+        written: What of it is in the store, for comparison.
+    """
+
+    work: Work
+    request: str = ""
+    failures: Counter[str] = field(default_factory=Counter)
+    status: JobStatus | None = None
+    written: object = None
+
+
+class Book:
+    """Pages of all jobs that have not ended.
+
+    Args:
+        table: The controller's.
+        platform_faults: How many faults of the platform a job is retried after.
+    """
+
+    def __init__(self, table: JobTable, platform_faults: Callable[[Work], int]) -> None:
+        self._table = table
+        self._platform_faults = platform_faults
+        self.pages: dict[JobId, Page] = {}
+
+    def enter(self, job: JobId, work: Work) -> None:
+        """A new job."""
+        self.pages[job] = Page(work)
+
+    def restore(self, row: JobRow, work: Work) -> None:
+        """A job that a scheduler before this one knew."""
+        self.pages[row.spec.job] = Page(work, row.request, Counter(row.failures))
+
+    def failed(self, job: JobId, fault: str, reason: str) -> list[Event]:
+        """A job came to harm: it queues again, or is given up."""
+        page = self.pages.get(job)
+        if page is None:
+            return []
+        page.failures[fault] += 1
+        most = self._platform_faults(page.work)
+        if page.failures[fault] <= most:
+            return [Crashed(job, reason)]
+        return [Finished(job, f"given up after {page.failures[fault]} faults of the {fault}: {reason}")]
+
+    def commanded(self, commands: Iterable[tuple[Command, str]]) -> None:
+        """These commands are being carried out."""
+        for command, request in commands:
+            if isinstance(command, Start | Scale | Suspend | Stop | Refuse) and command.job in self.pages:
+                self.pages[command.job].request = request
+
+    def changed(self, now: float) -> list[JobRow]:
+        """What has to be written; jobs that ended are forgotten."""
+        rows: list[JobRow] = []
+        for name, page in list(self.pages.items()):
+            job = self._table[name]
+            if job.state not in _CHANGES:
+                page.request = ""
+            seen = self._fingerprint(job, page)
+            if seen == page.written:
+                continue
+            page.written = seen
+            rows.append(self._row(now, job, page))
+            if job.ended:
+                del self.pages[name]
+        return rows
+
+    def _fingerprint(self, job: Job, page: Page) -> object:
+        return (
+            job.state,
+            job.shape,
+            job.held,
+            job.resizes,
+            job.spec,
+            job.reason,
+            self._table.cluster.placement(job.job),
+            len(job.measured),
+            page.request,
+            page.failures.total(),
+        )
+
+    def _row(self, now: float, job: Job, page: Page) -> JobRow:
+        failed = job.state is JobState.FAILED
+        return JobRow(
+            spec=job.spec,
+            past=self._table.past(now, job),
+            failures=dict(page.failures),
+            request=page.request,
+            error=job.reason if failed else "",
+            result=page.status.result_json() if job.ended and page.status is not None else "",
+        )

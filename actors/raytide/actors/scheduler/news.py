@@ -1,0 +1,42 @@
+"""What a job's status means to the controller."""
+
+from __future__ import annotations
+
+from raytide.actors.status import JobStatus
+from raytide.core import Job, JobState
+from raytide.core.events import Event, Finished, Measured, Progressed, Started, Stopped
+
+_TRAINS = "running"
+_ENDS = frozenset({"succeeded", "failed", "stopped"})
+
+
+def events_of(job: Job, status: JobStatus) -> list[Event]:
+    """The events that a status brings; none if it says nothing new.
+
+    Args:
+        job: As the controller knows it.
+        status: As its master does.
+    """
+    if job.ended:
+        return []
+    if status.phase in _ENDS:
+        return [_end(job, status)] if status.released and job.holding else []
+    if status.phase != _TRAINS or not job.holding:
+        return []
+    found: list[Event] = [Started(job.job)] if job.state is JobState.STARTING else []
+    settled = job.state in (JobState.STARTING, JobState.RUNNING)
+    if settled and status.samples_per_s > 0 and status.world_size == _processes(job):
+        found.append(Measured(job.job, job.shape, status.samples_per_s))
+    if status.done > 0:
+        found.append(Progressed(job.job, status.done))
+    return found
+
+
+def _end(job: Job, status: JobStatus) -> Event:
+    if status.phase == "failed":
+        return Finished(job.job, status.error or "failed")
+    return Stopped(job.job) if job.state is JobState.STOPPING else Finished(job.job)
+
+
+def _processes(job: Job) -> int:
+    return sum(count for _, count in job.shape.counts)
