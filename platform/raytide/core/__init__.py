@@ -8,6 +8,7 @@ from raytide.core.goodput import Goodput, GradientNoise, StepSample, Training, g
 from raytide.core.job import Job
 from raytide.core.lifecycle import IllegalTransition, JobState
 from raytide.core.model import NOTHING, NOWHERE, JobSpec, Node, Placement, Role, Shape, replicas, rigid
+from raytide.core.past import Past
 from raytide.core.policy import Decision, EventDriven, Placer, Policy, PolicyError, Rounds
 from raytide.core.speed import (
     LinearSpeed,
@@ -42,6 +43,7 @@ __all__ = [
     "LinearSpeed",
     "Measurement",
     "Node",
+    "Past",
     "Placement",
     "PlacementError",
     "Placer",
