@@ -49,7 +49,7 @@ class YamlFile:
 
     def refuse(self, path: Path, error: ConfigError) -> ConfigError:
         """An error about the value at ``path``, with its file and line."""
-        return ConfigError(f"{self.file}, line {line_of(self.root, path)}, {error.field}", error.problem, error.remedy)
+        return ConfigError(f"{self.file}, line {_find(self.root, path)[0]}, {error.field}", error.problem, error.remedy)
 
     def _mistake(self, model: type[BaseModel], found: Any) -> ConfigError:
         path, cause = tuple(found["loc"]), found.get("ctx", {}).get("error")
@@ -60,13 +60,13 @@ class YamlFile:
         if found["type"] == "extra_forbidden":
             return self._at(path, "there is no such field", did_you_mean(str(path[-1]), inside))
         if found["type"] == "missing":
-            return self._at(path, "is missing", f"Known: {', '.join(inside)}")
+            return self._at(path[:-1], "is missing", f"Known: {', '.join(inside)}", str(path[-1]))
         return self._at(path, *in_plain_words(found, ", ".join(fields_at(model, path))))
 
-    def _at(self, path: Path, problem: str, remedy: str) -> ConfigError:
-        names = [step for step in path if isinstance(step, str) and not step.startswith("[")]
-        field = f", field {names[-1]!r}" if names else ""
-        return ConfigError(f"{self.file}, line {line_of(self.root, path)}{field}", problem, remedy)
+    def _at(self, path: Path, problem: str, remedy: str, missing: str = "") -> ConfigError:
+        line, key = _find(self.root, path)
+        name = missing or key
+        return ConfigError(f"{self.file}, line {line}{f', field {name!r}' if name else ''}", problem, remedy)
 
 
 def parse_yaml(text: str, file: str) -> YamlFile:
@@ -101,9 +101,9 @@ def parse_yaml(text: str, file: str) -> YamlFile:
         raise _no_yaml(file, loader.get_mark().line if loader else 0, str(error)) from error
 
 
-def line_of(node: yaml.Node | None, path: Path) -> int:
-    """Where a value stands, or the innermost part of its path that is there; counted from 1."""
-    line = 0
+def _find(node: yaml.Node | None, path: Path) -> tuple[int, str]:
+    """Line (from 1) and key of the innermost part of a path that is there; steps of pydantic's own are left out."""
+    line, key = 0, ""
     for step in path:
         if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
             node = node.value[step]
@@ -112,8 +112,8 @@ def line_of(node: yaml.Node | None, path: Path) -> int:
             # The last one counts: what << brought stands in front.
             found = next((pair for pair in reversed(node.value) if pair[0].value == step), None)
             if found is not None:
-                line, node = found[0].start_mark.line, found[1]
-    return line + 1
+                line, key, node = found[0].start_mark.line, found[0].value, found[1]
+    return line + 1, key
 
 
 def _no_yaml(file: str, line: int, problem: str) -> ConfigError:

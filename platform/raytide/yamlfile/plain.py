@@ -85,8 +85,8 @@ def _strange(loader: PlainLoader, node: yaml.Node) -> tuple[str, str] | None:
         plain = loader.resolve(yaml.ScalarNode, node.value, (True, False))  # type: ignore[no-untyped-call]
         if node.tag not in {_TEXT, plain}:
             return f"{node.value!r} is no {node.tag.removeprefix(_TAG)}", "Leave the tag out"
-        if any("\ud800" <= character <= "\udfff" for character in node.value):
-            return "it has half a character (a surrogate)", "Write the character itself"
+        if any(character == "\0" or "\ud800" <= character <= "\udfff" for character in node.value):
+            return "it has a character that no text has (zero, or half of a surrogate pair)", "Leave it out"
     return None
 
 

@@ -34,12 +34,12 @@ def in_plain_words(found: Any, fields: str) -> tuple[str, str]:
         found: One of ``ValidationError.errors()``.
         fields: Names of the fields that belong there, if a mapping does.
     """
-    kind, value, context = found["type"], _shortened(found["input"]), found.get("ctx", {})
+    kind, value, context = found["type"], shortened(found["input"]), found.get("ctx", {})
     if kind == "literal_error":
         return f"{value} is not known", f"Write {context['expected'].replace(chr(39), '')}"
     if kind in _BOUNDS:
         verb, bound, advice = _BOUNDS[kind]
-        return f"{value} {verb} {context[bound]:g}", f"{advice} {context[bound]:g}"
+        return f"{value} {verb} {_number(context[bound])}", f"{advice} {_number(context[bound])}"
     if kind == "finite_number":
         return f"{value} is no finite number", "Give a finite one"
     if kind in _NEEDS:
@@ -50,14 +50,21 @@ def in_plain_words(found: Any, fields: str) -> tuple[str, str]:
 
 def _wrong_kind(needs: str, value: Any, fields: str) -> tuple[str, str]:
     kind = "nothing" if value is None else _KINDS.get(type(value), "something else")
+    if needs == "a number" and isinstance(value, int) and not isinstance(value, bool):
+        return f"{shortened(value)} is too large", "Give a smaller one"
     simple = isinstance(value, int | float | str)
-    given = f"{_shortened(value)} is {kind}" if simple else f"there is {kind}"
+    given = f"{shortened(value)} is {kind}" if simple else f"there is {kind}"
     quote = needs == "text" and simple
     remedy = "Write it in quotes" if quote else f"Known: {fields}" if fields else f"Write {needs}"
     return f"needs {needs}, and {given}", remedy
 
 
-def _shortened(value: Any) -> str:
+def _number(bound: float) -> str:
+    return f"{int(bound):,}" if bound == int(bound) else f"{bound:g}"
+
+
+def shortened(value: Any) -> str:
+    """A value as it may stand in a message."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 

@@ -46,7 +46,7 @@ def test_values_are_those_of_json(text, value):
         ('a: 1\nb: "\\UFFFFFFFF"', "f.yaml, line 2: no YAML"),
         (f"a: 1\nb: {'9' * 5000}\nc: 1", "f.yaml, line 3: no YAML"),
         ("a: 1\nb: <<", "f.yaml, line 2: no YAML"),
-        ('a: 1\nb: "\\ud800"', "f.yaml, line 2: it has half a character"),
+        ('a: 1\nb: "\\ud800"', "f.yaml, line 2: it has a character that no text has"),
         ("a: 1\n2: 1", "f.yaml, line 1: the key '2' is no text. Write it in quotes"),
         ("a: 1\n[1]: 1", "f.yaml, line 1: a key is no text"),
         ("a: 1\nb: {c: 1, c: 2}", "f.yaml, line 2: the field 'c' stands twice in it"),
