@@ -34,6 +34,10 @@ class RequestRefused(RaytideError):
     """A running job cannot do what was asked (a rank that does not exist, no free slot, ...)."""
 
 
+class AccessDenied(RaytideError):
+    """A token is missing, unknown, or may not do what was asked."""
+
+
 class JobFailed(RaytideError):
     """A job ended without success; the message tells the job, the rank and the cause."""
 
