@@ -63,6 +63,11 @@ def group_of(hex_id: str) -> Any:
     return module.PlacementGroup(module.PlacementGroupID.from_hex(hex_id))
 
 
+def task_on(node: str, function: Callable[[], Any]) -> Any:
+    """A task that runs on one node, and takes none of its resources."""
+    return _ray.remote(num_cpus=0, label_selector={"ray.io/node-id": node})(function)
+
+
 def node_address() -> str:
     """IP address of this node."""
     return str(_ray.util.get_node_ip_address())
