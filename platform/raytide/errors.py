@@ -6,7 +6,6 @@ itself are ``AssertionError`` and never appear here.
 
 from __future__ import annotations
 
-
 LOOP_RAISED = "the training loop raised on rank "
 """With the rank, the beginning of the error of a job that its own code ended."""
 
@@ -36,6 +35,10 @@ class ConfigError(RaytideError, ValueError):
 
 class RequestRefused(RaytideError):
     """A running job cannot do what was asked (a rank that does not exist, no free slot, ...)."""
+
+
+class AccessDenied(RaytideError):
+    """A token is missing, unknown, or may not do what was asked."""
 
 
 class JobFailed(RaytideError):

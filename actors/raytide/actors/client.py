@@ -12,15 +12,16 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import ray
-from ray.exceptions import GetTimeoutError, RayError, RayTaskError
+from ray.exceptions import RayError
 
+from raytide.actors.calls import unwrap
+from raytide.actors.names import NAMESPACE, master_name
 from raytide.actors.progress import Progress
-from raytide.actors.names import NAMESPACE
 from raytide.actors.slots import sweep
 from raytide.actors.untyped import Handle, get
 from raytide.actors.views import Event, JobView
 from raytide.elastic.effects import Answer
-from raytide.errors import LOOP_RAISED, JobFailed, LoopError, RaytideError, RequestRefused
+from raytide.errors import LOOP_RAISED, JobFailed, LoopError, RequestRefused
 from raytide.train.checkpoint import Checkpoint
 from raytide.train.result import RequestCost, Result, resize_history
 
@@ -35,22 +36,6 @@ VIEW_TIMEOUT_S = 60.0
 DISMISS_TIMEOUT_S = 10.0
 
 
-def unwrap(answer: Any, timeout_s: float | None) -> Any:
-    """The value of an actor call; raytide's own errors come out as themselves.
-
-    Raises:
-        RequestRefused: No answer within ``timeout_s``.
-    """
-    try:
-        return get(answer, timeout_s)
-    except GetTimeoutError as error:
-        raise RequestRefused(f"the job's master gave no answer within {timeout_s} s") from error
-    except RayTaskError as error:
-        if isinstance(error.cause, RaytideError):
-            raise error.cause from None
-        raise
-
-
 def find_job(name: str) -> RayJobHandle:
     """A handle to a job that runs on the connected cluster.
 
@@ -58,7 +43,7 @@ def find_job(name: str) -> RayJobHandle:
         RequestRefused: There is none of this name.
     """
     try:
-        master = ray.get_actor(f"master:{name}", namespace=NAMESPACE)
+        master = ray.get_actor(master_name(name), namespace=NAMESPACE)
     except ValueError as error:
         known = ", ".join(list_jobs()) or "none"
         raise RequestRefused(f"no job called {name!r} is running; running: {known}") from error

@@ -59,6 +59,7 @@ class Hosts:
         resources: Ray resources of one slot.
         say: Gives a message on behalf of a replica to the master.
         limits: Slots it may hold on each node; None for whatever is free.
+        runtime_env: Ray's, for its processes.
     """
 
     def __init__(
@@ -67,7 +68,9 @@ class Hosts:
         resources: dict[str, float],
         say: Callable[[ReplicaId, FromReplica], None],
         limits: Mapping[str, int] | None = None,
+        runtime_env: Mapping[str, Any] | None = None,
     ) -> None:
+        self._runtime_env = runtime_env
         self._job = job
         self._resources = resources
         self._say = say
@@ -183,7 +186,7 @@ class Hosts:
                 return
             for slot, group in groups.items():
                 name = f"replica:{self._job}:standby-{uuid.uuid4().hex[:8]}"
-                self._standbys.add(start_host(slot, group, self._resources, name))
+                self._standbys.add(start_host(slot, group, self._resources, name, self._runtime_env))
 
     # --- hosts -------------------------------------------------------------------------------
 
@@ -205,7 +208,7 @@ class Hosts:
     def _new_host(self, replica: ReplicaId, slot: Slot) -> Host:
         group = self._reserved.pop(slot, None) or self._group_of(slot)
         try:
-            return start_host(slot, group, self._resources, self._actor_name(replica))
+            return start_host(slot, group, self._resources, self._actor_name(replica), self._runtime_env)
         except BaseException:
             release(group)
             raise

@@ -11,9 +11,10 @@ from typing import Any
 
 import ray
 
-from raytide.actors.client import RayJobHandle, unwrap
+from raytide.actors.calls import unwrap
+from raytide.actors.client import RayJobHandle
 from raytide.actors.master import MasterActor
-from raytide.actors.names import NAMESPACE
+from raytide.actors.names import NAMESPACE, master_name
 from raytide.actors.spec import JobSpec
 from raytide.actors.untyped import Handle, last_address, pickled, total_resources
 from raytide.errors import ConfigError, RequestRefused
@@ -69,7 +70,7 @@ class RayLauncher:
 
 def _create_master(spec: JobSpec) -> Handle:
     try:
-        named = MasterActor.options(name=f"master:{spec.name}", namespace=NAMESPACE, lifetime="detached")
+        named = MasterActor.options(name=master_name(spec.name), namespace=NAMESPACE, lifetime="detached")
         master: Handle = named.remote(spec)
     except ValueError as error:
         raise RequestRefused(f"a job called {spec.name!r} is already running: choose another name") from error

@@ -121,14 +121,17 @@ class JobMaster:
         found: list[Slot] = []
         try:
             for node, count in nodes.items():
-                slots = self._hosts.find(count, node=node, least=count)
-                if not slots:
-                    raise RequestRefused(f"{count} slots of node {node[:8]} are not free: {self._free_text()}")
-                found += slots
+                found += self._find_all(count, node)
         except RequestRefused:
             self._hosts.give_back(found)
             raise
         return tuple(found)
+
+    def _find_all(self, count: int, node: str) -> tuple[Slot, ...]:
+        slots = self._hosts.find(count, node=node, least=count)
+        if not slots:
+            raise RequestRefused(f"{count} slots of node {node[:8]} are not free: {self._free_text()}")
+        return slots
 
     def _free_text(self) -> str:
         return ", ".join(f"{v.name}: {v.free} of {v.total} free" for v in self._hosts.nodes())

@@ -47,7 +47,8 @@ class Shell:
 
     def __init__(self, spec: JobSpec, store: StoreServer, handle: Handle, on_tick: Callable[[float], None]) -> None:
         self.record = Record()
-        self.hosts = Hosts(spec.name, spec.scaling.slot_resources, self.say, {} if spec.managed else None)
+        limits: dict[str, int] | None = {} if spec.managed else None
+        self.hosts = Hosts(spec.name, spec.scaling.slot_resources, self.say, limits, spec.runtime_env)
         self.ended_s = 0.0
         self._unsaved = False
         self._spec = spec

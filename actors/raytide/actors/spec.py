@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from raytide.elastic.model import Bounds, Limits
 from raytide.train.config import RunConfig, ScalingConfig
@@ -25,6 +27,7 @@ class JobSpec:
             0 lets it go on alone.
         managed: A scheduler decides where the job runs: it takes no slot but those it is granted.
         start_delay_s: Newcomers wait this long before their loop starts; for tests of slow starts.
+        runtime_env: Ray's, for the replicas.
     """
 
     name: str
@@ -38,6 +41,7 @@ class JobSpec:
     owner_lease_s: float = 0.0
     managed: bool = False
     start_delay_s: float = 0.0
+    runtime_env: Mapping[str, Any] = field(default_factory=dict)
 
     def bounds(self) -> Bounds:
         """The job's limits, for the membership protocol."""

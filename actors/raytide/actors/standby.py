@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import ray
 from ray.exceptions import RayError
@@ -30,7 +31,13 @@ class Host:
     actor: Handle
 
 
-def start_host(slot: Slot, group: PlacementGroup, resources: Mapping[str, float], name: str) -> Host:
+def start_host(
+    slot: Slot,
+    group: PlacementGroup,
+    resources: Mapping[str, float],
+    name: str,
+    runtime_env: Mapping[str, Any] | None = None,
+) -> Host:
     """Start a process on a reserved slot; returns at once, while it comes up."""
     custom = {k: v for k, v in resources.items() if k not in ("CPU", "GPU")}
     actor = ReplicaActor.options(
@@ -41,6 +48,7 @@ def start_host(slot: Slot, group: PlacementGroup, resources: Mapping[str, float]
         num_gpus=resources.get("GPU", 0.0),
         resources=custom or None,
         scheduling_strategy=PlacementGroupSchedulingStrategy(group, 0),
+        runtime_env=dict(runtime_env) if runtime_env else None,
     ).remote()
     return Host(name, slot, group, actor)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 from collections.abc import Callable, Mapping
@@ -54,6 +55,11 @@ class JobStatus:
     fault: str = ""
     checkpoint: str = ""
     metrics: Mapping[str, float] = field(default_factory=dict)
+
+    def result_json(self) -> str:
+        """What is kept of it when the job has ended."""
+        kept = {"status": self.phase, "checkpoint": self.checkpoint, "step": self.step, "epoch": self.epoch}
+        return json.dumps({**kept, "metrics": dict(self.metrics)}, default=str)
 
     @property
     def news(self) -> tuple[object, ...]:

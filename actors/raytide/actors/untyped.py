@@ -51,6 +51,11 @@ def free_resources() -> dict[str, dict[str, float]]:
     return free
 
 
+def draining_nodes() -> set[str]:
+    """Ids of the nodes that will go; Ray has no public call for them."""
+    return set(_ray._private.state.state.get_draining_nodes())
+
+
 def total_resources() -> dict[str, float]:
     """Resources of the whole cluster."""
     total: dict[str, float] = _ray.cluster_resources()
@@ -61,6 +66,11 @@ def group_of(hex_id: str) -> Any:
     """The placement group of this id, whatever namespace its name is in."""
     module: Any = import_module("ray.util.placement_group")  # a function of the same name hides it
     return module.PlacementGroup(module.PlacementGroupID.from_hex(hex_id))
+
+
+def task_on(node: str, function: Callable[[], Any]) -> Any:
+    """A task that runs on one node, and takes none of its resources."""
+    return _ray.remote(num_cpus=0, label_selector={"ray.io/node-id": node})(function)
 
 
 def node_address() -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from raytide.cli import demo, requests, running, simulate, trace, watching
+from raytide.cli import demo, doctor, requests, running, schema, simulate, trace, watching
 from raytide.cli.options import WORDS
 
 app = typer.Typer(
@@ -36,6 +36,8 @@ app.command(
         "raytide simulate trace.csv --policy fifo,las2d --tenants tenants.yaml --faults mtbf=2d,repair=1h --seeds 3"
     )
 )(simulate.simulate)
+app.command(epilog=_example("raytide schema job > job.schema.json"))(schema.schema)
+app.command(epilog=_example("raytide doctor --storage /nfs/raytide"))(doctor.doctor)
 app.command(epilog=_example("raytide demo"))(demo.demo)
 
 _traces = typer.Typer(help="Make a synthetic trace, or see what is in one.", no_args_is_help=True)

@@ -138,7 +138,8 @@ def read(trace: Path) -> Sequence[TraceJob]:
 
 
 def _drawn(text: str, seed: int) -> Sequence[TraceJob]:
-    from raytide.sim.settings import parse_count, parse_duration, parse_settings
+    from raytide.durations import parse_duration
+    from raytide.sim.settings import parse_count, parse_settings
     from raytide.sim.traces import SyntheticTrace, generate
 
     given = {**_DRAWN, **parse_settings("trace", text, _DRAWN)}

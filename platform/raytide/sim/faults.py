@@ -11,8 +11,9 @@ from operator import itemgetter
 
 from raytide.core import Node
 from raytide.core.events import Event, NodeDraining, NodeJoined, NodeLost
+from raytide.durations import parse_duration
 from raytide.errors import ConfigError
-from raytide.sim.settings import parse_duration, parse_settings
+from raytide.sim.settings import parse_settings
 
 Fault = tuple[float, Event]
 _EXAMPLE = {"mtbf": "6h", "repair": "30m", "spot": "1d", "notice": "2m", "away": "1h"}

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from difflib import get_close_matches
 
 from raytide.errors import ConfigError
-
-_UNITS_S = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
-_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)([smhd]?)")
 
 
 def parse_settings(option: str, text: str, known: Mapping[str, str]) -> dict[str, str]:
@@ -35,19 +31,6 @@ def parse_settings(option: str, text: str, known: Mapping[str, str]) -> dict[str
             raise ConfigError(option, f"{key} is given {'twice' if key in found else 'no value'}", f"Write {example}")
         found[key] = value
     return found
-
-
-def parse_duration(option: str, text: str) -> float:
-    """Seconds of ``90``, ``90s``, ``30m``, ``6h`` or ``2d``.
-
-    Raises:
-        ConfigError: It is none, or no time at all.
-    """
-    match = _DURATION.fullmatch(text)
-    seconds = float(match[1]) * _UNITS_S[match[2]] if match else 0.0
-    if not seconds:
-        raise ConfigError(option, f"{text!r} is no length of time", "Write a number above 0 with s, m, h or d: 30m")
-    return seconds
 
 
 def parse_count(option: str, text: str) -> int:

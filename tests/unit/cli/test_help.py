@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from raytide.cli.main import app
 
 REQUESTS = ["scale", "migrate", "profile", "checkpoint", "suspend", "resume", "stop"]
-COMMANDS = ["run", "status", "events", "demo", "simulate", *REQUESTS]
+COMMANDS = ["run", "status", "events", "demo", "simulate", "schema", "doctor", *REQUESTS]
 TRACES = ["trace generate", "trace describe"]
 HEAVY = ("ray", "torch", "numpy", "pandas", "matplotlib")
 

@@ -88,7 +88,7 @@ def test_equal_to_the_byte():
     ("words", "said"),
     [
         (("trace.csv", "--tenants", "nix.yaml"), "tenants: nix.yaml: No such file"),
-        (("trace.csv", "--tenants", "bad.yaml"), "bad.yaml, line 2, field 'limit': extra inputs"),
+        (("trace.csv", "--tenants", "bad.yaml"), "bad.yaml, line 2, field 'limit': there is no such field"),
         (("trace.csv", "--tenants", "binary.yaml"), "tenants: binary.yaml: it is no text"),
         (("trace.csv", "--faults", "mtbf=x"), "faults: mtbf: 'x' is no length of time"),
         (("trace.csv", "--seeds", "2"), "seeds: nothing here is random"),

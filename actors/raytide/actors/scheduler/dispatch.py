@@ -80,7 +80,11 @@ class Dispatcher:
 
     def forget(self, job: JobId) -> None:
         """A job has ended."""
-        self._lanes.put(job, lambda: self._safely(job, lambda: self._masters.forget(job)))
+
+        def run() -> None:
+            self._safely(job, lambda: self._masters.forget(job))
+
+        self._lanes.put(job, run)
 
     def _put(
         self,

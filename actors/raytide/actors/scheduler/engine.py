@@ -144,8 +144,8 @@ class Engine:
         while True:
             try:
                 self.serve(self._next_entries())
-            except Superseded as error:
-                logger.error("another scheduler took over: %s", error)
+            except Superseded:
+                logger.exception("another scheduler took over")
                 os._exit(0)
             except Exception:  # the loop's edge: half a round is in memory; what is written is whole, so begin from it
                 logger.exception("scheduler: a round failed; starting again from the store")

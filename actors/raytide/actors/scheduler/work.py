@@ -1,0 +1,112 @@
+"""What masters need to start their jobs, as it is kept in the state store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from raytide.actors.spec import JobSpec
+from raytide.state import Work
+from raytide.train.config import RunConfig, ScalingConfig
+
+ELASTIC, RIGID = "elastic", "rigid"
+
+
+@dataclass(frozen=True)
+class ElasticSettings:
+    """An elastic job without its pickles; fields as in :class:`~raytide.actors.spec.JobSpec`.
+
+    Attributes:
+        platform_faults: How many faults of the platform it is retried after.
+    """
+
+    run_id: str
+    scaling: ScalingConfig
+    run: RunConfig
+    storage: str
+    checkpoint: str = ""
+    start_delay_s: float = 0.0
+    runtime_env: Mapping[str, Any] = field(default_factory=dict)
+    platform_faults: int = 3
+
+
+@dataclass(frozen=True)
+class RigidSettings:
+    """A gang of processes that never changes its size.
+
+    Attributes:
+        run_id: Of the run; a journal of another one is not this job's.
+        entrypoint: The command that each process runs.
+        gpus: Its slots.
+        launch: ``gang``: one process on each slot. ``driver``: one process, which places its own workers.
+        storage: Folder of its logs and of what it saves when it is suspended.
+        resources: Ray resources of one slot.
+        runtime_env: Ray's, for its processes.
+        user_errors: How often it is started again after it ended with an error.
+        lost_nodes: How often after a node or a process was lost.
+        platform_faults: How often after a fault of the platform.
+        grace_s: How long it may take to save and leave when it is told to.
+    """
+
+    run_id: str
+    entrypoint: str
+    gpus: int
+    launch: str
+    storage: str
+    resources: Mapping[str, float]
+    runtime_env: Mapping[str, Any] = field(default_factory=dict)
+    user_errors: int = 0
+    lost_nodes: int = 8
+    platform_faults: int = 3
+    grace_s: float = 30.0
+
+
+@cache
+def _adapter(kind: type) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def elastic_work(settings: ElasticSettings, loop: bytes, config: bytes) -> Work:
+    """An elastic job for the store."""
+    text = _adapter(ElasticSettings).dump_json(settings).decode()
+    return Work(ELASTIC, text, {"loop": loop, "config": config})
+
+
+def elastic_spec(job: str, work: Work) -> JobSpec:
+    """An elastic job for its master."""
+    settings: ElasticSettings = _adapter(ElasticSettings).validate_json(work.settings)
+    return JobSpec(
+        name=job,
+        run_id=settings.run_id,
+        loop=work.blobs["loop"],
+        config=work.blobs["config"],
+        scaling=settings.scaling,
+        run=settings.run,
+        storage=settings.storage,
+        checkpoint=settings.checkpoint,
+        managed=True,
+        start_delay_s=settings.start_delay_s,
+        runtime_env=settings.runtime_env,
+    )
+
+
+def rigid_work(settings: RigidSettings) -> Work:
+    """A rigid job for the store."""
+    return Work(RIGID, _adapter(RigidSettings).dump_json(settings).decode())
+
+
+def rigid_settings(work: Work) -> RigidSettings:
+    """A rigid job for its master."""
+    settings: RigidSettings = _adapter(RigidSettings).validate_json(work.settings)
+    return settings
+
+
+def platform_faults(work: Work) -> int:
+    """How many faults of the platform a job is retried after."""
+    kind = ElasticSettings if work.kind == ELASTIC else RigidSettings
+    settings: ElasticSettings | RigidSettings = _adapter(kind).validate_json(work.settings)
+    return settings.platform_faults
