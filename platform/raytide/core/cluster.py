@@ -136,6 +136,14 @@ class Cluster:
         """Slots on it that can be given out."""
         return self._seat(node).offered
 
+    def is_open(self, node: NodeId) -> bool:
+        """Whether new jobs may be placed on it."""
+        return self._seat(node).open
+
+    def taken_on(self, node: NodeId) -> int:
+        """Slots on it that somebody outside of the platform uses."""
+        return self._seat(node).taken
+
     def usable_on(self, node: NodeId) -> int:
         """Slots on it that jobs may have, free or held: none on one that will go."""
         seat = self._seat(node)

@@ -113,6 +113,11 @@ class Controller:
             _table=table,
         )
 
+    @property
+    def now(self) -> float:
+        """The clock of the last tick."""
+        return self._now
+
     def explain(self, job: JobId) -> str:
         """Where a job stands and why, in words."""
         record = self.table[job]

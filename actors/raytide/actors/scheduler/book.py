@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from raytide.actors.scheduler.work import bounds_of, platform_faults
 from raytide.actors.status import JobStatus
-from raytide.core import Job, JobState
+from raytide.core import Job, JobSpec, JobState
 from raytide.core.commands import Command, Refuse, Scale, Start, Stop, Suspend
 from raytide.core.events import Crashed, Event, Finished
 from raytide.core.model import JobId
@@ -26,10 +27,12 @@ class Page:
         request: Id of the command that is being carried out; empty if none is.
         failures: How often it came to harm, by fault.
         status: The last one its master told.
+        first_bounds: Least and most processes that it was submitted with.
         written: What of it is in the store, for comparison.
     """
 
     work: Work
+    first_bounds: tuple[int, int]
     request: str = ""
     failures: Counter[str] = field(default_factory=Counter)
     status: JobStatus | None = None
@@ -41,21 +44,19 @@ class Book:
 
     Args:
         table: The controller's.
-        platform_faults: How many faults of the platform a job is retried after.
     """
 
-    def __init__(self, table: JobTable, platform_faults: Callable[[Work], int]) -> None:
+    def __init__(self, table: JobTable) -> None:
         self._table = table
-        self._platform_faults = platform_faults
         self.pages: dict[JobId, Page] = {}
 
-    def enter(self, job: JobId, work: Work) -> None:
+    def enter(self, spec: JobSpec, work: Work) -> None:
         """A new job."""
-        self.pages[job] = Page(work)
+        self.pages[spec.job] = Page(work, bounds_of(work))
 
     def restore(self, row: JobRow, work: Work) -> None:
         """A job that a scheduler before this one knew."""
-        self.pages[row.spec.job] = Page(work, row.request, Counter(row.failures))
+        self.pages[row.spec.job] = Page(work, bounds_of(work), row.request, Counter(row.failures))
 
     def failed(self, job: JobId, fault: str, reason: str) -> list[Event]:
         """A job came to harm: it queues again, or is given up."""
@@ -63,7 +64,7 @@ class Book:
         if page is None:
             return []
         page.failures[fault] += 1
-        most = self._platform_faults(page.work)
+        most = platform_faults(page.work)
         if page.failures[fault] <= most:
             return [Crashed(job, reason)]
         return [Finished(job, f"given up after {page.failures[fault]} faults of the {fault}: {reason}")]

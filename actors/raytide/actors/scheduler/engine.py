@@ -25,7 +25,7 @@ from raytide.core.commands import Command, Refuse, Wake
 from raytide.core.events import Event, NodeJoined, NodeLost, Submitted, Timer
 from raytide.core.model import JobId
 from raytide.errors import RaytideError
-from raytide.state import NewJob, Round, StateStore, Superseded, Work
+from raytide.state import NewJob, Round, StateStore, Superseded
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +56,6 @@ class Engine:
         store: Where every round is written before it is carried out.
         incarnation: Of this scheduler, from the store.
         masters: Carry it out.
-        platform_faults: How many faults of the platform a job is retried after.
         clock: Seconds since 1970.
     """
 
@@ -66,7 +65,6 @@ class Engine:
         store: StateStore,
         incarnation: int,
         masters: Masters,
-        platform_faults: Callable[[Work], int],
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._controller = controller
@@ -79,7 +77,7 @@ class Engine:
         self._number = 0
         self._now = 0.0
         self._wake_s: float | None = None
-        self.book = Book(controller.table, platform_faults)
+        self.book = Book(controller.table)
         self.tick_s: float = 0.0
         self._dispatcher = Dispatcher(masters, lambda job: self.book.pages[job].work, self.hear)
 
@@ -109,7 +107,7 @@ class Engine:
         if name in self._controller.table.all or self._store.job(name) is not None:
             raise RaytideError(f"there was a job {name!r} before: choose another name")
         self._new[new.submission] = new
-        self.book.enter(name, new.work)
+        self.book.enter(new.spec, new.work)
         return (Submitted(new.spec),)
 
     def status(self, status: JobStatus) -> None:
@@ -225,7 +223,17 @@ class Engine:
             if row.past.ended_s is not None and row.past.first_start_s is not None:
                 self._dispatcher.forget(row.spec.job)
 
-    # --- after a restart ---------------------------------------------------------------------
+    # --- the beginning -----------------------------------------------------------------------
+
+    def begin(self, events: Sequence[Event], not_before_s: float) -> None:
+        """The first round, before any other.
+
+        Args:
+            events: What there is already.
+            not_before_s: The clock of the last round of the scheduler before.
+        """
+        self._now = not_before_s
+        self.serve([Entry(lambda: events)])
 
     def say_again(self, commands: Sequence[tuple[Command, str]], running: Sequence[JobId]) -> None:
         """Carry out again what the scheduler before may not have, and let those that run say how they stand."""

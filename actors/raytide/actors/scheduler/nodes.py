@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import ray
@@ -34,7 +34,7 @@ class Seen:
 
     nodes: Mapping[str, Node]
     draining: frozenset[str] = frozenset()
-    taken: Mapping[str, int] = Counter()
+    taken: Mapping[str, int] = field(default_factory=dict)
 
 
 def changes(before: Seen, now: Seen) -> list[Event]:

@@ -105,8 +105,27 @@ def rigid_settings(work: Work) -> RigidSettings:
     return settings
 
 
-def platform_faults(work: Work) -> int:
-    """How many faults of the platform a job is retried after."""
+def settings_of(work: Work) -> ElasticSettings | RigidSettings:
+    """The settings of a job of either kind."""
     kind = ElasticSettings if work.kind == ELASTIC else RigidSettings
     settings: ElasticSettings | RigidSettings = _adapter(kind).validate_json(work.settings)
-    return settings.platform_faults
+    return settings
+
+
+def platform_faults(work: Work) -> int:
+    """How many faults of the platform a job is retried after."""
+    return settings_of(work).platform_faults
+
+
+def bounds_of(work: Work) -> tuple[int, int]:
+    """Least and most processes of a job, as it was submitted."""
+    settings = settings_of(work)
+    if isinstance(settings, RigidSettings):
+        return settings.gpus, settings.gpus
+    return settings.scaling.least, settings.scaling.most
+
+
+def is_confined(work: Work) -> bool:
+    """Whether a job places its own workers, on the nodes that it was given."""
+    settings = settings_of(work)
+    return isinstance(settings, RigidSettings) and settings.launch == "driver"

@@ -1,0 +1,366 @@
+"""The scheduler's actor: what clients, masters and people call. It decides nothing itself."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+
+from raytide.actors.scheduler.adoption import first_events, open_commands
+from raytide.actors.scheduler.book import Book
+from raytide.actors.scheduler.engine import Engine
+from raytide.actors.scheduler.info import JobInfo, PlatformInfo, ended_job, live_job, live_jobs, node_infos
+from raytide.actors.scheduler.masters import RayMasters
+from raytide.actors.scheduler.nodes import Cluster, NodeWatch
+from raytide.actors.scheduler.settings import PlatformSettings
+from raytide.actors.scheduler.work import is_confined
+from raytide.actors.status import JobStatus
+from raytide.actors.untyped import actor_class, in_group
+from raytide.core import Controller, ControllerConfig, JobSpec, Tenant, TenantTree
+from raytide.core.events import (
+    BoundsChanged,
+    CancelRequested,
+    Event,
+    NodeDraining,
+    ResumeRequested,
+    SuspendRequested,
+    TenantsChanged,
+)
+from raytide.core.model import JobId
+from raytide.errors import AccessDenied, RequestRefused
+from raytide.policies.registry import make_placer, make_policy
+from raytide.state import NewJob, StateError, StateStore, StoredTenant, Work
+from raytide.submission.access import Caller, Credential, may_change, who
+
+logger = logging.getLogger(__name__)
+
+WRITTEN_S = 60.0
+OPEN_RETRY_S = 1.0
+LEAVE_S = 0.5
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A job as a client hands it in.
+
+    Attributes:
+        key: The client's own; the same submission said twice is one job.
+        spec: What the scheduler has to know. An empty tenant is the caller's; the time is set on arrival.
+        work: What its master has to know.
+    """
+
+    key: str
+    spec: JobSpec
+    work: Work
+
+
+class Scheduler:
+    """Runs the platform of one Ray cluster.
+
+    Args:
+        settings: How it is set up. A restarted actor gets the same ones, and finds its state in the store.
+    """
+
+    def __init__(self, settings: PlatformSettings) -> None:
+        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+        self._settings = settings
+        self._store = _open(settings.store)
+        self._add_first_admin()
+        self._load_tenants()
+        policy = self._store.setting("policy") or settings.policy
+        self._incarnation = self._store.begin_incarnation(settings.setup(policy))
+        saved = self._store.load()
+        config = ControllerConfig(most_gpus=settings.most_slots, costs=settings.costs)
+        controller = Controller(make_policy(policy), make_placer(settings.placer), (), self._tree, config)
+        self._engine = Engine(controller, self._store, self._incarnation, RayMasters())
+        for row, work in saved.jobs:
+            self._engine.book.restore(row, work)
+        cluster = Cluster(settings.slot, self._confined)
+        seen = cluster.look()
+        events = first_events(saved, list(seen.nodes.values()), self._tree)
+        self._engine.begin(events, saved.now_s)
+        running = [row.spec.job for row, _ in saved.jobs if not row.request and row.past.state == "running"]
+        self._engine.say_again(open_commands(saved), running)
+        self._watch = NodeWatch(cluster.look, replace(seen, draining=frozenset(), taken={}), self._tell)
+        threading.Thread(target=self._engine.run, name="raytide-scheduler", daemon=True).start()
+        threading.Thread(target=self._watch.run, name="raytide-nodes", daemon=True).start()
+
+    def _tell(self, events: Sequence[Event]) -> None:
+        self._engine.tell(*events)
+
+    def _confined(self) -> Counter[str]:
+        """Slots by node of jobs that place their own workers."""
+
+        def count(controller: Controller, book: Book) -> Counter[str]:
+            found: Counter[str] = Counter()
+            for name, page in book.pages.items():
+                if is_confined(page.work):
+                    found.update(dict(controller.table.cluster.placement(name).gpus))
+            return found
+
+        return self._engine.look(count)
+
+    # --- who calls ---------------------------------------------------------------------------
+
+    def _add_first_admin(self) -> None:
+        if self._settings.admin_sha256 and not any(stored.admin for stored in self._store.tenants()):
+            self._store.put_tenant(StoredTenant(Tenant("admin"), self._settings.admin_sha256, admin=True))
+
+    def _load_tenants(self) -> None:
+        stored = self._store.tenants()
+        self._credentials = [Credential(s.tenant.tenant, s.token_hash, s.admin) for s in stored if s.token_hash]
+        self._tree = TenantTree([s.tenant for s in stored])
+
+    def _caller(self, token: str, what: str) -> Caller:
+        try:
+            return who(token, self._credentials)
+        except AccessDenied as error:
+            logger.warning("%s refused: %s", what, error)
+            raise
+
+    def _admin(self, token: str, what: str) -> None:
+        caller = self._caller(token, what)
+        if not caller.admin:
+            logger.warning("%s refused to tenant %s", what, caller.tenant)
+            raise AccessDenied(f"{what} is for administrators; this token is tenant {caller.tenant}'s")
+
+    def _owner(self, token: str, job: JobId, what: str) -> None:
+        caller = self._caller(token, what)
+        info = self._find(job)
+        if not may_change(caller, info.tenant, self._tree):
+            logger.warning("%s of job %s refused to tenant %s", what, job, caller.tenant)
+            raise AccessDenied(f"job {job} is tenant {info.tenant}'s; this token is tenant {caller.tenant}'s")
+        if info.ended:
+            raise RequestRefused(f"job {job} has {info.state}")
+
+    # --- calls of clients --------------------------------------------------------------------
+
+    @in_group("submit")
+    def submit(self, token: str, submission: Submission) -> JobInfo:
+        """Take in a job; returns when that is on disk. A job that can never run is refused, with the reason.
+
+        Raises:
+            AccessDenied: The token is not that of the tenant, or of one above it.
+            RaytideError: The name is taken.
+        """
+        caller = self._caller(token, "submission")
+        tenant = submission.spec.tenant or caller.tenant
+        if not may_change(caller, tenant, self._tree):
+            raise AccessDenied(f"tenant {tenant} is not this token's: it is tenant {caller.tenant}'s")
+        spec = replace(submission.spec, tenant=tenant, submitted_s=time.time())
+        _wait(self._engine.submit(NewJob(spec, submission.work, submission.key)))
+        return self._find(self._store.find_submission(submission.key) or spec.job)
+
+    @in_group("calls")
+    def cancel(self, token: str, job: JobId) -> None:
+        """End a job; its slots are free when it has left."""
+        self._owner(token, job, "cancel")
+        _wait(self._engine.tell(CancelRequested(job)))
+
+    @in_group("calls")
+    def suspend(self, token: str, job: JobId) -> None:
+        """Save a job and let it rest until it is resumed."""
+        self._owner(token, job, "suspend")
+        _wait(self._engine.tell(SuspendRequested(job)))
+
+    @in_group("calls")
+    def resume(self, token: str, job: JobId) -> None:
+        """Let a job that rests wait for its turn."""
+        self._owner(token, job, "resume")
+        _wait(self._engine.tell(ResumeRequested(job)))
+
+    @in_group("calls")
+    def scale(self, token: str, job: JobId, least: int, most: int) -> None:
+        """Give a job other bounds, inside those it was submitted with.
+
+        Raises:
+            RequestRefused: They are outside, or no range.
+        """
+        self._owner(token, job, "scale")
+        info, first = self._find(job), self._submitted_range(job)
+        if not first[0] <= least <= most <= first[1]:
+            low, high = first
+            raise RequestRefused(f"{least}:{most} is no range inside {low}:{high}, with which job {job} was submitted")
+        _wait(self._engine.tell(BoundsChanged(job, least, most, info.preemptible)))
+
+    @in_group("calls")
+    def pin(self, token: str, job: JobId, *, pinned: bool = True) -> None:
+        """Leave a job as it is: no other size, and no suspension for others; or leave it to the policy again.
+
+        Raises:
+            RequestRefused: It holds nothing that it could keep.
+        """
+        self._owner(token, job, "pin")
+        info = self._find(job)
+        least, most = (info.count, info.count) if pinned else self._submitted_range(job)
+        if not least:
+            raise RequestRefused(f"job {job} is {info.state} and holds nothing that it could keep")
+        _wait(self._engine.tell(BoundsChanged(job, least, most, not pinned)))
+
+    def _submitted_range(self, job: JobId) -> tuple[int, int]:
+        """Bounds that the job was submitted with."""
+        return self._engine.look(lambda _, book: book.pages[job].first_bounds)
+
+    @in_group("calls")
+    def set_policy(self, token: str, name: str) -> None:
+        """Schedule by another policy from now on. The scheduler starts anew with it; jobs go on.
+
+        Raises:
+            ConfigError: There is none of this name.
+        """
+        self._admin(token, "policy set")
+        make_policy(name)
+        self._store.put_setting("policy", name)
+        threading.Timer(LEAVE_S, os._exit, args=(1,)).start()
+
+    @in_group("calls")
+    def put_tenant(self, token: str, stored: StoredTenant) -> None:
+        """Add a tenant, or change one; without a token's hash it keeps the one it has.
+
+        Raises:
+            ConfigError: The tree would make no sense.
+        """
+        self._admin(token, "tenant set")
+        known = {s.tenant.tenant: s for s in self._store.tenants()}
+        before = known.get(stored.tenant.tenant)
+        if before is not None and not stored.token_hash:
+            stored = replace(stored, token_hash=before.token_hash)
+        TenantTree([s.tenant for s in {**known, stored.tenant.tenant: stored}.values()])
+        self._store.put_tenant(stored)
+        self._tenants_changed()
+
+    @in_group("calls")
+    def remove_tenant(self, token: str, tenant: str) -> None:
+        """Take out a tenant; its jobs go on as those of one without quota.
+
+        Raises:
+            RequestRefused: There is none, or it is the last administrator.
+        """
+        self._admin(token, "tenant remove")
+        known = {s.tenant.tenant: s for s in self._store.tenants()}
+        if tenant not in known:
+            raise RequestRefused(f"there is no tenant {tenant!r}; known: {', '.join(sorted(known))}")
+        rest = [s for name, s in known.items() if name != tenant]
+        if not any(s.admin for s in rest):
+            raise RequestRefused(f"{tenant} is the last administrator: make another one first")
+        TenantTree([s.tenant for s in rest])
+        self._store.remove_tenant(tenant)
+        self._tenants_changed()
+
+    def _tenants_changed(self) -> None:
+        self._load_tenants()
+        _wait(self._engine.tell(TenantsChanged(self._tree)))
+
+    @in_group("calls")
+    def drain(self, token: str, node: str) -> str:
+        """Place nothing on a node any more and move away what is there; returns its id.
+
+        Raises:
+            RequestRefused: There is none of this name, or several.
+        """
+        self._admin(token, "node drain")
+        infos = self._engine.look(lambda controller, _: node_infos(controller))
+        found = [n.node for n in infos if n.name == node] or [n.node for n in infos if n.node.startswith(node)]
+        if len(found) != 1:
+            raise RequestRefused(f"{len(found)} nodes are called {node!r}; known: {', '.join(n.name for n in infos)}")
+        _wait(self._engine.tell(NodeDraining(found[0])))
+        return found[0]
+
+    # --- questions, which everybody may ask --------------------------------------------------
+
+    @in_group("views")
+    def job(self, job: JobId) -> JobInfo:
+        """One job.
+
+        Raises:
+            RequestRefused: There is none of this name.
+        """
+        return self._find(job)
+
+    def _find(self, job: JobId) -> JobInfo:
+        info = self._engine.look(lambda controller, book: live_job(controller, book, job))
+        if info is not None:
+            return info
+        row = self._store.job(job)
+        if row is None:
+            raise RequestRefused(f"there is no job {job!r}")
+        return ended_job(row)
+
+    @in_group("views")
+    def jobs(self, tenant: str | None = None, ended: int = 0) -> list[JobInfo]:
+        """Jobs that have not ended, then the newest ``ended`` ones that have."""
+        live = self._engine.look(live_jobs)
+        names = {info.job for info in live}
+        rows = self._store.jobs(tenant=tenant, limit=ended + len(live)) if ended else []
+        over = [ended_job(row) for row in rows if row.spec.job not in names and row.past.ended_s is not None]
+        return [*(info for info in live if tenant in (None, info.tenant)), *over[:ended]]
+
+    @in_group("views")
+    def platform(self) -> PlatformInfo:
+        """Everything at one instant."""
+
+        def look(controller: Controller, book: Book) -> PlatformInfo:
+            return PlatformInfo(
+                controller.policy.name,
+                controller.placer.name,
+                self._incarnation,
+                self._engine.tick_s,
+                node_infos(controller),
+                tuple(live_jobs(controller, book)),
+                dict(controller.table.usage),
+            )
+
+        return self._engine.look(look)
+
+    @in_group("views")
+    def tenants(self) -> list[StoredTenant]:
+        """All tenants, without their tokens."""
+        return [replace(stored, token_hash="") for stored in self._store.tenants()]
+
+    @in_group("views")
+    def whoami(self, token: str) -> Caller:
+        """Whose token it is."""
+        return self._caller(token, "whoami")
+
+    @in_group("views")
+    def pid(self) -> int:
+        """Process id of the scheduler."""
+        return os.getpid()
+
+    # --- calls of masters --------------------------------------------------------------------
+
+    @in_group("status")
+    def status(self, status: JobStatus) -> None:
+        """A job's master tells how it stands."""
+        self._engine.status(status)
+
+
+def _open(url: str) -> StateStore:
+    """The store, as soon as it answers: an actor that gave up here would not be started again."""
+    while True:
+        try:
+            return StateStore(url)
+        except StateError:
+            logger.exception("waiting for the state store")
+            time.sleep(OPEN_RETRY_S)
+
+
+def _wait(written: Future[None]) -> None:
+    try:
+        written.result(WRITTEN_S)
+    except TimeoutError:
+        raise RequestRefused(f"the scheduler did not write it down within {WRITTEN_S:.0f} s: try again") from None
+
+
+SchedulerActor = actor_class(
+    Scheduler,
+    concurrency_groups={"submit": 64, "calls": 16, "views": 16, "status": 8},
+    num_cpus=0,
+    max_restarts=-1,
+    max_task_retries=0,
+)
