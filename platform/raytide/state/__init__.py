@@ -1,0 +1,16 @@
+"""The state store: the scheduler's journal and its truth, in SQLite or PostgreSQL."""
+
+from raytide.state.errors import StateError, Superseded
+from raytide.state.records import JobRow, NewJob, Recorded, Round, Saved, StoredTenant, Work
+
+__all__ = [
+    "JobRow",
+    "NewJob",
+    "Recorded",
+    "Round",
+    "Saved",
+    "StateError",
+    "StoredTenant",
+    "Superseded",
+    "Work",
+]
