@@ -1,0 +1,1 @@
+"""The schema of the state store and how it came about."""
