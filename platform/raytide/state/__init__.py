@@ -2,6 +2,7 @@
 
 from raytide.state.errors import StateError, Superseded
 from raytide.state.records import JobRow, NewJob, Recorded, Round, Saved, StoredTenant, Work
+from raytide.state.store import StateStore
 
 __all__ = [
     "JobRow",
@@ -10,6 +11,7 @@ __all__ = [
     "Round",
     "Saved",
     "StateError",
+    "StateStore",
     "StoredTenant",
     "Superseded",
     "Work",
