@@ -29,3 +29,12 @@ def cluster() -> Iterator[TestCluster]:
 
     with shared_cluster() as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """One PostgreSQL server for all tests that need one: the folder of its socket."""
+    from support.postgres import postgres_server
+
+    with postgres_server() as folder:
+        yield folder
