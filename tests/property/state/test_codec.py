@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import get_args
 
 import pytest
-from hypothesis import given, reject
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from raytide.core import BatchLimits, JobSpec, Node, Past, Role, StepSample, Tenant, TenantTree
@@ -85,6 +85,7 @@ def assert_same(found, value):
 
 
 @pytest.mark.parametrize("kind", get_args(Event), ids=lambda kind: kind.__name__)
+@settings(deadline=None)  # the first example of a type takes as long as pydantic needs to understand it
 @given(data=st.data())
 def test_events(kind, data):
     event = drawn(data, kind)
@@ -92,6 +93,7 @@ def test_events(kind, data):
 
 
 @pytest.mark.parametrize("kind", get_args(Command), ids=lambda kind: kind.__name__)
+@settings(deadline=None)
 @given(data=st.data())
 def test_commands(kind, data):
     command = drawn(data, kind)
@@ -99,6 +101,7 @@ def test_commands(kind, data):
 
 
 @pytest.mark.parametrize("kind", [JobSpec, Past, Node, Tenant, JobRow], ids=lambda kind: kind.__name__)
+@settings(deadline=None)
 @given(data=st.data())
 def test_values(kind, data):
     value = drawn(data, kind)
