@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import pickle
 import socket
 import uuid
 from typing import Any
@@ -13,10 +12,11 @@ import ray
 
 from raytide.actors.calls import unwrap
 from raytide.actors.client import RayJobHandle
+from raytide.actors.managed import portable
 from raytide.actors.master import MasterActor
 from raytide.actors.names import NAMESPACE, master_name
 from raytide.actors.spec import JobSpec
-from raytide.actors.untyped import Handle, last_address, pickled, total_resources
+from raytide.actors.untyped import Handle, last_address, total_resources
 from raytide.errors import ConfigError, RequestRefused
 from raytide.train.config import ScalingConfig
 from raytide.train.trainer import JobRequest
@@ -42,8 +42,8 @@ class RayLauncher:
         spec = JobSpec(
             name=request.name,
             run_id=uuid.uuid4().hex,
-            loop=_pickled(request.loop, "the training loop"),
-            config=_pickled(request.config, "train_loop_config"),
+            loop=portable(request.loop, "the training loop"),
+            config=portable(request.config, "train_loop_config"),
             scaling=request.scaling,
             run=request.run,
             storage=request.run.storage_for(request.name),
@@ -121,14 +121,3 @@ def _check_resources(scaling: ScalingConfig) -> None:
             f"the cluster has {gpus:g} GPUs, and {scaling.least} replicas need one each",
             "Add GPU nodes, or set use_gpu=False to train on CPUs",
         )
-
-
-def _pickled(value: object, what: str) -> bytes:
-    try:
-        return pickled(value)
-    except (TypeError, pickle.PicklingError, AttributeError) as error:
-        raise ConfigError(
-            f"ElasticTrainer({what})",
-            f"it cannot be sent to the replicas: {error}",
-            "Open files, locks and connections inside the loop, not outside",
-        ) from error

@@ -18,7 +18,7 @@ from raytide.actors.scheduler.info import JobInfo, PlatformInfo, ended_job, live
 from raytide.actors.scheduler.masters import RayMasters
 from raytide.actors.scheduler.nodes import Cluster, NodeWatch
 from raytide.actors.scheduler.settings import PlatformSettings
-from raytide.actors.scheduler.work import is_confined
+from raytide.actors.scheduler.work import Terms
 from raytide.actors.status import JobStatus
 from raytide.actors.untyped import actor_class, in_group
 from raytide.core import Controller, ControllerConfig, JobSpec, Tenant, TenantTree
@@ -68,6 +68,7 @@ class Scheduler:
 
     def __init__(self, settings: PlatformSettings) -> None:
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+        logging.getLogger("alembic").setLevel(logging.WARNING)
         self._settings = settings
         self._store = _open(settings.store)
         self._add_first_admin()
@@ -99,7 +100,7 @@ class Scheduler:
         def count(controller: Controller, book: Book) -> Counter[str]:
             found: Counter[str] = Counter()
             for name, page in book.pages.items():
-                if is_confined(page.work):
+                if page.terms.confined:
                     found.update(dict(controller.table.cluster.placement(name).gpus))
             return found
 
@@ -182,10 +183,10 @@ class Scheduler:
             RequestRefused: They are outside, or no range.
         """
         self._owner(token, job, "scale")
-        info, first = self._find(job), self._submitted_range(job)
-        if not first[0] <= least <= most <= first[1]:
-            low, high = first
-            raise RequestRefused(f"{least}:{most} is no range inside {low}:{high}, with which job {job} was submitted")
+        info, terms = self._find(job), self._terms(job)
+        if not terms.least <= least <= most <= terms.most:
+            submitted = f"{terms.least}:{terms.most}"
+            raise RequestRefused(f"{least}:{most} is no range inside {submitted}, with which job {job} was submitted")
         _wait(self._engine.tell(BoundsChanged(job, least, most, info.preemptible)))
 
     @in_group("calls")
@@ -197,14 +198,14 @@ class Scheduler:
         """
         self._owner(token, job, "pin")
         info = self._find(job)
-        least, most = (info.count, info.count) if pinned else self._submitted_range(job)
+        terms = self._terms(job)
+        least, most = (info.count, info.count) if pinned else (terms.least, terms.most)
         if not least:
             raise RequestRefused(f"job {job} is {info.state} and holds nothing that it could keep")
         _wait(self._engine.tell(BoundsChanged(job, least, most, not pinned)))
 
-    def _submitted_range(self, job: JobId) -> tuple[int, int]:
-        """Bounds that the job was submitted with."""
-        return self._engine.look(lambda _, book: book.pages[job].first_bounds)
+    def _terms(self, job: JobId) -> Terms:
+        return self._engine.look(lambda _, book: book.pages[job].terms)
 
     @in_group("calls")
     def set_policy(self, token: str, name: str) -> None:
@@ -270,6 +271,11 @@ class Scheduler:
             raise RequestRefused(f"{len(found)} nodes are called {node!r}; known: {', '.join(n.name for n in infos)}")
         _wait(self._engine.tell(NodeDraining(found[0])))
         return found[0]
+
+    @in_group("calls")
+    def close(self, token: str) -> None:
+        """The platform is to be shut down: says whether the caller may do that."""
+        self._admin(token, "down")
 
     # --- questions, which everybody may ask --------------------------------------------------
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from raytide.actors.scheduler.work import bounds_of, platform_faults
+from raytide.actors.scheduler.work import Terms, terms_of
 from raytide.actors.status import JobStatus
 from raytide.core import Job, JobSpec, JobState
 from raytide.core.commands import Command, Refuse, Scale, Start, Stop, Suspend
@@ -27,12 +27,12 @@ class Page:
         request: Id of the command that is being carried out; empty if none is.
         failures: How often it came to harm, by fault.
         status: The last one its master told.
-        first_bounds: Least and most processes that it was submitted with.
+        terms: What else the scheduler has to know of it.
         written: What of it is in the store, for comparison.
     """
 
     work: Work
-    first_bounds: tuple[int, int]
+    terms: Terms
     request: str = ""
     failures: Counter[str] = field(default_factory=Counter)
     status: JobStatus | None = None
@@ -52,11 +52,11 @@ class Book:
 
     def enter(self, spec: JobSpec, work: Work) -> None:
         """A new job."""
-        self.pages[spec.job] = Page(work, bounds_of(work))
+        self.pages[spec.job] = Page(work, terms_of(work))
 
     def restore(self, row: JobRow, work: Work) -> None:
         """A job that a scheduler before this one knew."""
-        self.pages[row.spec.job] = Page(work, bounds_of(work), row.request, Counter(row.failures))
+        self.pages[row.spec.job] = Page(work, terms_of(work), row.request, Counter(row.failures))
 
     def failed(self, job: JobId, fault: str, reason: str) -> list[Event]:
         """A job came to harm: it queues again, or is given up."""
@@ -64,8 +64,7 @@ class Book:
         if page is None:
             return []
         page.failures[fault] += 1
-        most = platform_faults(page.work)
-        if page.failures[fault] <= most:
+        if page.failures[fault] <= page.terms.platform_faults:
             return [Crashed(job, reason)]
         return [Finished(job, f"given up after {page.failures[fault]} faults of the {fault}: {reason}")]
 

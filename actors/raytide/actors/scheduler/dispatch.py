@@ -12,7 +12,7 @@ from ray.exceptions import RayError
 from raytide.actors.scheduler.lanes import Lanes
 from raytide.actors.scheduler.ports import Masters
 from raytide.core.commands import Command, Scale, Start, Stop, Suspend
-from raytide.core.events import Event, Resized, ResizeFailed, Suspended, SuspendFailed
+from raytide.core.events import Event, Resized, ResizeFailed, Started, Suspended, SuspendFailed
 from raytide.core.model import JobId
 from raytide.errors import RaytideError
 from raytide.state import Work
@@ -62,7 +62,13 @@ class Dispatcher:
         """
         match command:
             case Start(job, placement=placement):
-                self._put(job, lambda: self._masters.start(job, self._work(job), request, dict(placement.gpus)), _crash)
+                step = self._step(
+                    job,
+                    lambda: self._masters.start(job, self._work(job), request, dict(placement.gpus)),
+                    _crash,
+                    Started,  # its processes still come up, but from here on it can be scaled and suspended
+                )
+                self._lanes.put(job, step)
             case Scale(job, placement=placement):
                 # Not in the lane: a newcomer may be minutes on its way, and what comes after calls it off.
                 step = self._step(

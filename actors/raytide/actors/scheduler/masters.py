@@ -11,7 +11,7 @@ from ray.exceptions import RayError
 from raytide.actors.calls import unwrap
 from raytide.actors.grants import Grant
 from raytide.actors.names import NAMESPACE, master_name
-from raytide.actors.scheduler.work import ELASTIC, elastic_spec, rigid_settings
+from raytide.actors.scheduler.work import ELASTIC, rigid_settings
 from raytide.actors.slots import sweep
 from raytide.actors.untyped import Handle
 from raytide.core.model import JobId
@@ -88,6 +88,7 @@ class RayMasters:
         # Masters import PyTorch, which takes seconds; the scheduler starts without it.
         if work.kind == ELASTIC:
             from raytide.actors.master import MasterActor  # noqa: PLC0415 - as above
+            from raytide.actors.scheduler.elastic_work import elastic_spec  # noqa: PLC0415 - as above
 
             return MasterActor.options(**name).remote(elastic_spec(job, work))
         from raytide.actors.gang import GangActor  # noqa: PLC0415 - as above

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from raytide.actors.status import JobStatus
 from raytide.core import Job, JobState
-from raytide.core.events import Event, Finished, Measured, Progressed, Started, Stopped
+from raytide.core.events import Event, Finished, Measured, Progressed, Stopped
 
 _TRAINS = "running"
 _ENDS = frozenset({"succeeded", "failed", "stopped"})
@@ -23,9 +23,8 @@ def events_of(job: Job, status: JobStatus) -> list[Event]:
         return [_end(job, status)] if status.released and job.holding else []
     if status.phase != _TRAINS or not job.holding:
         return []
-    found: list[Event] = [Started(job.job)] if job.state is JobState.STARTING else []
-    settled = job.state in (JobState.STARTING, JobState.RUNNING)
-    if settled and status.samples_per_s > 0 and status.world_size == _processes(job):
+    found: list[Event] = []
+    if job.state is JobState.RUNNING and status.samples_per_s > 0 and status.world_size == _processes(job):
         found.append(Measured(job.job, job.shape, status.samples_per_s))
     if status.done > 0:
         found.append(Progressed(job.job, status.done))

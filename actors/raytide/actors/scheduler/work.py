@@ -1,36 +1,34 @@
-"""What masters need to start their jobs, as it is kept in the state store."""
+"""What masters need to start their jobs, as it is kept in the state store; the scheduler reads its terms only."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from typing import Any
 
 from pydantic import TypeAdapter
 
-from raytide.actors.spec import JobSpec
 from raytide.state import Work
-from raytide.train.config import RunConfig, ScalingConfig
 
 ELASTIC, RIGID = "elastic", "rigid"
 
 
 @dataclass(frozen=True)
-class ElasticSettings:
-    """An elastic job without its pickles; fields as in :class:`~raytide.actors.spec.JobSpec`.
+class Terms:
+    """What the scheduler has to know of a job beside its spec.
 
     Attributes:
+        least: Processes without which it does not run, as it was submitted.
+        most: Processes beyond which it is given none, as it was submitted.
+        confined: It places its own workers, on the nodes that it was given.
         platform_faults: How many faults of the platform it is retried after.
     """
 
-    run_id: str
-    scaling: ScalingConfig
-    run: RunConfig
-    storage: str
-    checkpoint: str = ""
-    start_delay_s: float = 0.0
-    runtime_env: Mapping[str, Any] = field(default_factory=dict)
+    least: int
+    most: int
+    confined: bool = False
     platform_faults: int = 3
 
 
@@ -48,7 +46,6 @@ class RigidSettings:
         runtime_env: Ray's, for its processes.
         user_errors: How often it is started again after it ended with an error.
         lost_nodes: How often after a node or a process was lost.
-        platform_faults: How often after a fault of the platform.
         grace_s: How long it may take to save and leave when it is told to.
     """
 
@@ -61,71 +58,46 @@ class RigidSettings:
     runtime_env: Mapping[str, Any] = field(default_factory=dict)
     user_errors: int = 0
     lost_nodes: int = 8
-    platform_faults: int = 3
     grace_s: float = 30.0
 
 
 @cache
-def _adapter(kind: type) -> TypeAdapter[Any]:
+def adapter(kind: type) -> TypeAdapter[Any]:
+    """Of a dataclass, to and from JSON."""
     return TypeAdapter(kind)
 
 
-def elastic_work(settings: ElasticSettings, loop: bytes, config: bytes) -> Work:
-    """An elastic job for the store."""
-    text = _adapter(ElasticSettings).dump_json(settings).decode()
-    return Work(ELASTIC, text, {"loop": loop, "config": config})
+def sealed(kind: str, terms: Terms, settings: str, blobs: Mapping[str, bytes] | None = None) -> Work:
+    """A job for the store.
+
+    Args:
+        kind: Of its master.
+        terms: For the scheduler.
+        settings: For the master, as JSON text.
+        blobs: For the job's own processes.
+    """
+    text = json.dumps({"terms": asdict(terms), "master": json.loads(settings)})
+    return Work(kind, text, blobs or {})
 
 
-def elastic_spec(job: str, work: Work) -> JobSpec:
-    """An elastic job for its master."""
-    settings: ElasticSettings = _adapter(ElasticSettings).validate_json(work.settings)
-    return JobSpec(
-        name=job,
-        run_id=settings.run_id,
-        loop=work.blobs["loop"],
-        config=work.blobs["config"],
-        scaling=settings.scaling,
-        run=settings.run,
-        storage=settings.storage,
-        checkpoint=settings.checkpoint,
-        managed=True,
-        start_delay_s=settings.start_delay_s,
-        runtime_env=settings.runtime_env,
-    )
+def terms_of(work: Work) -> Terms:
+    """What the scheduler has to know of a job."""
+    terms: Terms = adapter(Terms).validate_python(json.loads(work.settings)["terms"])
+    return terms
 
 
-def rigid_work(settings: RigidSettings) -> Work:
+def settings_of(work: Work) -> str:
+    """What the master has to know of it, as JSON text."""
+    return json.dumps(json.loads(work.settings)["master"])
+
+
+def rigid_work(settings: RigidSettings, platform_faults: int = 3) -> Work:
     """A rigid job for the store."""
-    return Work(RIGID, _adapter(RigidSettings).dump_json(settings).decode())
+    terms = Terms(settings.gpus, settings.gpus, settings.launch == "driver", platform_faults)
+    return sealed(RIGID, terms, adapter(RigidSettings).dump_json(settings).decode())
 
 
 def rigid_settings(work: Work) -> RigidSettings:
     """A rigid job for its master."""
-    settings: RigidSettings = _adapter(RigidSettings).validate_json(work.settings)
+    settings: RigidSettings = adapter(RigidSettings).validate_json(settings_of(work))
     return settings
-
-
-def settings_of(work: Work) -> ElasticSettings | RigidSettings:
-    """The settings of a job of either kind."""
-    kind = ElasticSettings if work.kind == ELASTIC else RigidSettings
-    settings: ElasticSettings | RigidSettings = _adapter(kind).validate_json(work.settings)
-    return settings
-
-
-def platform_faults(work: Work) -> int:
-    """How many faults of the platform a job is retried after."""
-    return settings_of(work).platform_faults
-
-
-def bounds_of(work: Work) -> tuple[int, int]:
-    """Least and most processes of a job, as it was submitted."""
-    settings = settings_of(work)
-    if isinstance(settings, RigidSettings):
-        return settings.gpus, settings.gpus
-    return settings.scaling.least, settings.scaling.most
-
-
-def is_confined(work: Work) -> bool:
-    """Whether a job places its own workers, on the nodes that it was given."""
-    settings = settings_of(work)
-    return isinstance(settings, RigidSettings) and settings.launch == "driver"
