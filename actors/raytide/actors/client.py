@@ -175,7 +175,7 @@ class RayJobHandle:
                     raise TimeoutError(f"job {self._name} is {view.phase} at step {view.step} after {timeout_s} s")
                 time.sleep(POLL_S)
         if view.phase == "failed":
-            raise self._failure(view)
+            raise failure_of(self._name, view.error)
         return self._result(view, events)
 
     def _patient_view(self, since: int) -> JobView:
@@ -185,12 +185,6 @@ class RayJobHandle:
                 return self.view(since)
             except RequestRefused as error:
                 logger.warning("job %s: %s; waiting for it to come back", self._name, error)
-
-    def _failure(self, view: JobView) -> JobFailed:
-        head, _, traceback_text = view.error.partition("\n")
-        if head.startswith(LOOP_RAISED):
-            return LoopError(self._name, int(head.rsplit(" ", 1)[1]), traceback_text)
-        return JobFailed(f"job {self._name} failed: {view.error}")
 
     def _result(self, view: JobView, events: list[Event]) -> Result:
         import pandas as pd  # noqa: PLC0415 - as in profile()
@@ -222,6 +216,14 @@ class RayJobHandle:
         sweep(self._name, ())  # what a master that is gone has left
         if self._ends_cluster:
             ray.shutdown()
+
+
+def failure_of(job: str, error: str) -> JobFailed:
+    """The exception for a job that failed with this error."""
+    head, _, traceback_text = error.partition("\n")
+    if head.startswith(LOOP_RAISED):
+        return LoopError(job, int(head.rsplit(" ", 1)[1]), traceback_text)
+    return JobFailed(f"job {job} failed: {error}")
 
 
 def _new_request() -> str:

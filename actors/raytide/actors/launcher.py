@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import socket
 import uuid
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import ray
 
 from raytide.actors.calls import unwrap
 from raytide.actors.client import RayJobHandle
-from raytide.actors.managed import portable
+from raytide.actors.managed import Standing, elastic_submission, portable
+from raytide.actors.managed_handle import ManagedJobHandle
 from raytide.actors.master import MasterActor
-from raytide.actors.names import NAMESPACE, master_name
+from raytide.actors.names import NAMESPACE, has_scheduler, master_name
+from raytide.actors.platform import Platform
 from raytide.actors.spec import JobSpec
 from raytide.actors.untyped import Handle, last_address, total_resources
 from raytide.errors import ConfigError, RequestRefused
+from raytide.submission.local_token import local_token
 from raytide.train.config import ScalingConfig
+from raytide.train.handle import JobHandle
 from raytide.train.trainer import JobRequest
 
 START_TIMEOUT_S = 120.0
@@ -32,14 +39,22 @@ class RayLauncher:
     def __init__(self, *, start_delay_s: float = 0.0) -> None:
         self._start_delay_s = start_delay_s
 
-    def launch(self, request: JobRequest) -> RayJobHandle:
-        """Start a job; returns when its replicas are starting.
+    def launch(self, request: JobRequest) -> JobHandle:
+        """Start a job; returns when its replicas are starting, or when the platform that runs has taken it in.
 
         Raises:
             ConfigError: The loop cannot be pickled, or GPUs are asked for where there are none.
             RequestRefused: There are not enough free slots, or the name is taken.
+            AccessDenied: The platform does not know who asks.
         """
-        spec = JobSpec(
+        spec = self._spec(request)
+        embedded = ensure_cluster(request.scaling)
+        if not embedded and has_scheduler():
+            return submit_to_platform(request)
+        return _start(spec, embedded=embedded)
+
+    def _spec(self, request: JobRequest) -> JobSpec:
+        return JobSpec(
             name=request.name,
             run_id=uuid.uuid4().hex,
             loop=portable(request.loop, "the training loop"),
@@ -51,21 +66,47 @@ class RayLauncher:
             owner_lease_s=OWNER_LEASE_S,
             start_delay_s=self._start_delay_s,
         )
-        embedded = ensure_cluster(request.scaling)
-        try:
-            _check_resources(request.scaling)
-            master = _create_master(spec)
-        except BaseException:
-            if embedded:
-                ray.shutdown()
-            raise
-        handle = RayJobHandle(spec.name, master, spec.storage, owns=True, ends_cluster=embedded)
-        try:
-            unwrap(master.start.remote(), START_TIMEOUT_S)
-        except BaseException:
-            handle.close()
-            raise
-        return handle
+
+
+def _start(spec: JobSpec, *, embedded: bool) -> RayJobHandle:
+    try:
+        _check_resources(spec.scaling)
+        master = _create_master(spec)
+    except BaseException:
+        if embedded:
+            ray.shutdown()
+        raise
+    handle = RayJobHandle(spec.name, master, spec.storage, owns=True, ends_cluster=embedded)
+    try:
+        unwrap(master.start.remote(), START_TIMEOUT_S)
+    except BaseException:
+        handle.close()
+        raise
+    return handle
+
+
+def submit_to_platform(request: JobRequest) -> ManagedJobHandle:
+    """Hand a job in at the platform of the connected cluster; it is this process's, and is cancelled if that ends.
+
+    Its tenant and priority, and the token, are those of the ``ray job`` that this process is, where it is one.
+    """
+    metadata = ray_job_metadata(os.environ)
+    token = metadata.get("raytide.token") or local_token(os.environ, Path.home())
+    standing = Standing(
+        tenant=metadata.get("raytide.tenant", ""),
+        priority=int(metadata.get("raytide.priority", "0")),
+        lease_s=OWNER_LEASE_S,
+    )
+    platform = Platform(token)
+    info = platform.submit(*elastic_submission(request, standing))
+    return ManagedJobHandle(platform, info.job, request.run.storage_for(info.job), owns=True)
+
+
+def ray_job_metadata(environment: Mapping[str, str]) -> Mapping[str, str]:
+    """What ``ray job submit --metadata-json`` said of the job that this process is; empty if it is none."""
+    text = environment.get("RAY_JOB_CONFIG_JSON_ENV_VAR", "")
+    found: Mapping[str, str] = json.loads(text).get("metadata", {}) if text else {}
+    return found
 
 
 def _create_master(spec: JobSpec) -> Handle:

@@ -29,6 +29,7 @@ class Standing:
         work: Declared samples in all.
         model: Name by which speeds are looked up.
         platform_faults: How many faults of the platform it is retried after.
+        lease_s: Without a sign of its owner for this long it is cancelled; 0 lets it go on alone.
         runtime_env: Ray's, for its processes.
     """
 
@@ -40,6 +41,7 @@ class Standing:
     work: float | None = None
     model: str = ""
     platform_faults: int = 3
+    lease_s: float = 0.0
     runtime_env: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -58,7 +60,8 @@ def elastic_submission(request: JobRequest, standing: Standing) -> tuple[JobSpec
         runtime_env=standing.runtime_env,
     )
     loop = portable(request.loop, "the training loop")
-    work = elastic_work(settings, loop, portable(request.config, "train_loop_config"), standing.platform_faults)
+    config = portable(request.config, "train_loop_config")
+    work = elastic_work(settings, loop, config, standing.platform_faults, standing.lease_s)
     spec = JobSpec(
         job=request.name,
         tenant=standing.tenant,

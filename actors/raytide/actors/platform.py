@@ -103,6 +103,10 @@ class Platform:
                 raise TimeoutError(f"job {job} is {info.state} after {timeout_s} s: {info.reason}")
             time.sleep(POLL_S)
 
+    def owner_lives(self, job: JobId) -> None:
+        """The owner of a job still waits for it."""
+        self._call("owner_lives", job)
+
     def cancel(self, job: JobId) -> None:
         """End a job."""
         self._call("cancel", self._token, job)

@@ -73,6 +73,14 @@ def task_on(node: str, function: Callable[[], Any]) -> Any:
     return _ray.remote(num_cpus=0, label_selector={"ray.io/node-id": node})(function)
 
 
+def find_actor(name: str, namespace: str) -> Handle | None:
+    """The actor of this name; None if there is none."""
+    try:
+        return _ray.get_actor(name, namespace=namespace)
+    except ValueError:
+        return None
+
+
 def node_address() -> str:
     """IP address of this node."""
     return str(_ray.util.get_node_ip_address())

@@ -42,6 +42,7 @@ logger = logging.getLogger(__name__)
 WRITTEN_S = 60.0
 OPEN_RETRY_S = 1.0
 LEAVE_S = 0.5
+LEASES_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,15 @@ class Scheduler:
         self._watch = NodeWatch(cluster.look, replace(seen, draining=frozenset(), taken={}), self._tell)
         threading.Thread(target=self._engine.run, name="raytide-scheduler", daemon=True).start()
         threading.Thread(target=self._watch.run, name="raytide-nodes", daemon=True).start()
+        threading.Thread(target=self._cancel_orphans, name="raytide-leases", daemon=True).start()
+
+    def _cancel_orphans(self) -> None:
+        """Jobs end some time after the processes that wait for them; for a thread of its own."""
+        while True:
+            time.sleep(LEASES_S)
+            for job in self._engine.look(lambda _, book: book.orphans(time.monotonic())):
+                logger.warning("job %s: its owner is gone; cancelled", job)
+                self._engine.tell(CancelRequested(job))
 
     def _tell(self, events: Sequence[Event]) -> None:
         self._engine.tell(*events)
@@ -337,6 +347,13 @@ class Scheduler:
     def pid(self) -> int:
         """Process id of the scheduler."""
         return os.getpid()
+
+    @in_group("views")
+    def owner_lives(self, job: JobId) -> None:
+        """The owner of a job still waits for it."""
+        page = self._engine.look(lambda _, book: book.pages.get(job))
+        if page is not None:
+            page.owner_seen_s = time.monotonic()
 
     # --- calls of masters --------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -11,10 +12,12 @@ from raytide.actors.status import JobStatus
 from raytide.core import Job, JobSpec, JobState
 from raytide.core.commands import Command, Refuse, Scale, Start, Stop, Suspend
 from raytide.core.events import Crashed, Event, Finished
+from raytide.core.lifecycle import ENDED
 from raytide.core.model import JobId
 from raytide.core.table import JobTable
 from raytide.state import JobRow, Work
 
+_ENDING = frozenset({JobState.STOPPING, *ENDED})
 _CHANGES = frozenset({JobState.STARTING, JobState.RESIZING, JobState.SUSPENDING, JobState.STOPPING})
 
 
@@ -28,6 +31,7 @@ class Page:
         failures: How often it came to harm, by fault.
         status: The last one its master told.
         terms: What else the scheduler has to know of it.
+        owner_seen_s: When its owner last gave a sign, on a clock that only rises.
         written: What of it is in the store, for comparison.
     """
 
@@ -36,6 +40,7 @@ class Page:
     request: str = ""
     failures: Counter[str] = field(default_factory=Counter)
     status: JobStatus | None = None
+    owner_seen_s: float = field(default_factory=time.monotonic)
     written: object = None
 
 
@@ -67,6 +72,14 @@ class Book:
         if page.failures[fault] <= page.terms.platform_faults:
             return [Crashed(job, reason)]
         return [Finished(job, f"given up after {page.failures[fault]} faults of the {fault}: {reason}")]
+
+    def orphans(self, now_s: float) -> list[JobId]:
+        """Jobs whose owners have given no sign for longer than their lease."""
+        return [
+            name
+            for name, page in self.pages.items()
+            if 0 < page.terms.lease_s < now_s - page.owner_seen_s and self._table[name].state not in _ENDING
+        ]
 
     def commanded(self, commands: Iterable[tuple[Command, str]]) -> None:
         """These commands are being carried out."""

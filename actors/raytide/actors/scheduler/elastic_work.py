@@ -25,9 +25,12 @@ class ElasticSettings:
     runtime_env: Mapping[str, Any] = field(default_factory=dict)
 
 
-def elastic_work(settings: ElasticSettings, loop: bytes, config: bytes, platform_faults: int = 3) -> Work:
-    """An elastic job for the store."""
-    terms = Terms(settings.scaling.least, settings.scaling.most, platform_faults=platform_faults)
+def elastic_work(
+    settings: ElasticSettings, loop: bytes, config: bytes, platform_faults: int = 3, lease_s: float = 0.0
+) -> Work:
+    """An elastic job for the store; the last two as in :class:`~raytide.actors.scheduler.work.Terms`."""
+    scaling = settings.scaling
+    terms = Terms(scaling.least, scaling.most, platform_faults=platform_faults, lease_s=lease_s)
     text = adapter(ElasticSettings).dump_json(settings).decode()
     return sealed(ELASTIC, terms, text, {"loop": loop, "config": config})
 

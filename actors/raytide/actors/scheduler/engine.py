@@ -20,9 +20,19 @@ from raytide.actors.scheduler.dispatch import Dispatcher, Failure, Heard
 from raytide.actors.scheduler.news import events_of
 from raytide.actors.scheduler.ports import Masters
 from raytide.actors.status import JobStatus
-from raytide.core import Controller, Node
+from raytide.core import Controller
 from raytide.core.commands import Command, Refuse, Wake
-from raytide.core.events import Event, NodeJoined, NodeLost, Submitted, Timer
+from raytide.core.events import (
+    Event,
+    NodeDraining,
+    NodeJoined,
+    NodeLost,
+    NodeTaken,
+    Restored,
+    Submitted,
+    TenantsChanged,
+    Timer,
+)
 from raytide.core.model import JobId
 from raytide.errors import RaytideError
 from raytide.state import NewJob, Round, StateStore, Superseded
@@ -176,6 +186,7 @@ class Engine:
                     taken.append(entry)
                 except RaytideError as error:
                     entry.written.set_exception(error)
+            events = applicable(events, self._controller)
             commands = self._controller.tick(self._now, events)
             self.tick_s = time.perf_counter() - began_s
             said = self._number_commands(commands)
@@ -242,7 +253,31 @@ class Engine:
         for job in running:
             self._dispatcher.ask(job)
 
-    @property
-    def nodes(self) -> list[Node]:
-        """Nodes that the controller knows."""
-        return self.look(lambda controller, _: list(controller.table.cluster.nodes))
+
+def applicable(events: Sequence[Event], controller: Controller) -> list[Event]:
+    """Events without those of jobs and nodes that are not there: answers come late, and news may cross."""
+    jobs = set(controller.table.live) | set(controller.table.resting)
+    nodes = {node.node for node in controller.table.cluster.nodes}
+    found: list[Event] = []
+    for event in events:
+        match event:
+            case Submitted(spec) | Restored(spec):
+                jobs.add(spec.job)
+                applies = True
+            case NodeJoined(node):
+                applies = node.node not in nodes
+                nodes.add(node.node)
+            case NodeLost(name):
+                applies = name in nodes
+                nodes.discard(name)
+            case NodeDraining(name) | NodeTaken(name):
+                applies = name in nodes
+            case Timer() | TenantsChanged():
+                applies = True
+            case _:
+                applies = event.job in jobs
+        if applies:
+            found.append(event)
+        else:
+            logger.info("nothing to apply it to: %s", event)
+    return found

@@ -8,18 +8,18 @@ from typing import Any
 import ray
 from ray.exceptions import RayError
 
-from raytide.actors.calls import unwrap
+from raytide.actors.calls import NoAnswer, unwrap
 from raytide.actors.grants import Grant
 from raytide.actors.names import NAMESPACE, master_name
 from raytide.actors.scheduler.work import ELASTIC, rigid_settings
 from raytide.actors.slots import sweep
-from raytide.actors.untyped import Handle
+from raytide.actors.untyped import Handle, find_actor
 from raytide.core.model import JobId
-from raytide.errors import RequestRefused
+from raytide.errors import RaytideError, RequestRefused
 from raytide.state import Work
 
 START_S = 120.0
-CALL_S = 60.0
+STOP_S = 300.0
 CHANGE_S = 900.0
 """A resize takes as long as its slowest newcomer needs to build its model."""
 
@@ -35,9 +35,7 @@ class RayMasters:
         master = self._known(job) or self._create(job, work)
         try:
             unwrap(master.start_on.remote(request, grant), START_S)
-        except RequestRefused:
-            raise
-        except RayError:
+        except (NoAnswer, RayError):
             self._end(job)  # whatever it has begun: the slots go to others now
             raise
 
@@ -50,12 +48,16 @@ class RayMasters:
         unwrap(self._find(job).suspend.remote(request), CHANGE_S)
 
     def stop(self, job: JobId, request: str) -> None:
-        """End it."""
-        unwrap(self._find(job).stop.remote(request), CHANGE_S)
+        """End it; one that does not listen is cut off."""
+        try:
+            unwrap(self._find(job).stop.remote(request), STOP_S)
+        except (RaytideError, RayError):
+            self._end(job)
+            raise
 
     def ask(self, job: JobId) -> None:
         """Let it say how it stands."""
-        unwrap(self._find(job).say_again.remote(), CALL_S)
+        self._find(job).say_again.remote()
 
     def forget(self, job: JobId) -> None:
         """End its master after a while; whoever waits for its results has them by then."""
@@ -77,10 +79,7 @@ class RayMasters:
 
     @staticmethod
     def _known(job: JobId) -> Handle | None:
-        try:
-            return ray.get_actor(master_name(job), namespace=NAMESPACE)
-        except ValueError:
-            return None
+        return find_actor(master_name(job), NAMESPACE)
 
     @staticmethod
     def _create(job: JobId, work: Work) -> Handle:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from raytide.actors.status import JobStatus
 from raytide.core import Job, JobState
-from raytide.core.events import Event, Finished, Measured, Progressed, Stopped
+from raytide.core.events import CancelRequested, Event, Finished, Measured, Progressed, Stopped
 
 _TRAINS = "running"
 _ENDS = frozenset({"succeeded", "failed", "stopped"})
@@ -20,7 +20,7 @@ def events_of(job: Job, status: JobStatus) -> list[Event]:
     if job.ended:
         return []
     if status.phase in _ENDS:
-        return [_end(job, status)] if status.released and job.holding else []
+        return _end(job, status) if status.released and job.holding else []
     if status.phase != _TRAINS or not job.holding:
         return []
     found: list[Event] = []
@@ -31,10 +31,13 @@ def events_of(job: Job, status: JobStatus) -> list[Event]:
     return found
 
 
-def _end(job: Job, status: JobStatus) -> Event:
+def _end(job: Job, status: JobStatus) -> list[Event]:
     if status.phase == "failed":
-        return Finished(job.job, status.error or "failed")
-    return Stopped(job.job) if job.state is JobState.STOPPING else Finished(job.job)
+        return [Finished(job.job, status.error or "failed")]
+    if status.phase == "succeeded":
+        return [Finished(job.job)]
+    asked: list[Event] = [] if job.state is JobState.STOPPING else [CancelRequested(job.job)]
+    return [*asked, Stopped(job.job)]  # its owner stopped it without the scheduler
 
 
 def _processes(job: Job) -> int:

@@ -24,12 +24,14 @@ class Terms:
         most: Processes beyond which it is given none, as it was submitted.
         confined: It places its own workers, on the nodes that it was given.
         platform_faults: How many faults of the platform it is retried after.
+        lease_s: Without a sign of its owner for this long it is cancelled; 0 lets it go on alone.
     """
 
     least: int
     most: int
     confined: bool = False
     platform_faults: int = 3
+    lease_s: float = 0.0
 
 
 @dataclass(frozen=True)
