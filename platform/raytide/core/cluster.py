@@ -6,7 +6,7 @@ walking through all of them.
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -184,7 +184,8 @@ class Cluster:
         self.free += seat.free
 
     def _unlist(self, seat: _Seat) -> None:
-        self._by_free[seat.free].remove((seat.order, seat.node.node))
+        listed = self._by_free[seat.free]
+        del listed[bisect_left(listed, (seat.order, seat.node.node))]
         self.free -= seat.free
 
     def _seat(self, node: NodeId) -> _Seat:
