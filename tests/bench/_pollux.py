@@ -11,13 +11,15 @@ from functools import cache
 from itertools import accumulate
 from statistics import fmean
 
-from raytide.core import Controller, ControllerConfig, Costs, Node, split_batch
+from raytide.core import Controller, ControllerConfig, Costs, Node, SpeedModel, split_batch
 from raytide.core.policy import Policy
 from raytide.policies.placement import MostFree
 from raytide.sim.pollux import Application, NotMeasuredError, iteration_time
+from raytide.sim.pollux.rounds import elastic_jobs, rigid_jobs, speeds
 from raytide.sim.pollux.workload import adaptive_jobs
-from raytide.sim.simulation import SimResult, Simulation
+from raytide.sim.simulation import SimJob, SimResult, Simulation
 from raytide.sim.traces import TraceJob
+from raytide.sim.workload import Fixed
 
 NODES, GPUS_PER_NODE = 16, 4
 GPUS = NODES * GPUS_PER_NODE
@@ -46,9 +48,41 @@ def simulate(
     jobs = adaptive_jobs(trace, applications, GPUS)
     if not declared:
         jobs = [replace(job, spec=replace(job.spec, work=None)) for job in jobs]
+    return _run(policy, jobs, {}, change_s)
+
+
+def simulate_fixed_batch(
+    policy: Policy,
+    trace: Sequence[TraceJob],
+    applications: Mapping[str, Application],
+    change_s: float,
+    *,
+    elastic: bool,
+) -> SimResult:
+    """The same with the batch that the workload gives each job, at speeds by size that are known beforehand.
+
+    Args:
+        policy: New.
+        trace: The workload.
+        applications: What its jobs train.
+        change_s: Seconds of a resize, and of a start after a suspension.
+        elastic: Whether a job may have any number of replicas, or only what the workload gives it.
+    """
+    known = speeds(trace, applications, GPUS_PER_NODE)
+    jobs = (elastic_jobs if elastic else rigid_jobs)(trace, applications)
+    return _run(policy, [_steady(job, known[job.spec.model]) for job in jobs], known, change_s)
+
+
+def _steady(job: SimJob, speed: SpeedModel) -> SimJob:
+    """A job that can be changed at any time, unlike those of Pollux's own simulator."""
+    assert job.spec.work is not None
+    return replace(job, workload=Fixed(job.spec.work, lambda placement: speed.speed(placement.total)))
+
+
+def _run(policy: Policy, jobs: list[SimJob], known: Mapping[str, SpeedModel], change_s: float) -> SimResult:
     costs = Costs(START_S, change_s, change_s)
     nodes = [Node(f"n{number}", GPUS_PER_NODE) for number in range(NODES)]
-    controller = Controller(policy, MostFree(), nodes, config=ControllerConfig(instant=True, costs=costs))
+    controller = Controller(policy, MostFree(), nodes, config=ControllerConfig(instant=True, speeds=known, costs=costs))
     return Simulation(controller, jobs).run()
 
 

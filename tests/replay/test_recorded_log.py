@@ -19,12 +19,12 @@ import pytest
 from raytide.core import Controller, ControllerConfig, Costs, JobSpec, Role, SpeedTable, Tenant, TenantTree
 from raytide.core.commands import Command
 from raytide.core.events import Event, NodeJoined, NodeLost, Submitted
-from raytide.policies.registry import make_placer, make_policy, policy_names
+from raytide.policies.registry import make_placer, policy_names
 from raytide.sim.faults import FaultRates, RandomFaults
 from raytide.sim.simulation import SimJob, Simulation
 from raytide.sim.traces import SyntheticTrace, generate
 from raytide.sim.workload import Fixed
-from support.scheduling import nodes
+from support.scheduling import nodes, quick_policy
 
 CLUSTER = nodes(8, 8, 8, 8)
 TENANTS = TenantTree([Tenant("tenant-1", limit_gpus=20), Tenant("tenant-2", guaranteed_gpus=8, reclaim_after_s=60.0)])
@@ -47,7 +47,7 @@ class Recorder(Controller):
 
 def recorder(policy: str) -> Recorder:
     config = ControllerConfig(instant=True, most_gpus=32, speeds=SPEEDS, costs=Costs(20.0, 30.0, 5.0))
-    made = Recorder(make_policy(policy), make_placer("pack"), CLUSTER, TENANTS, config)
+    made = Recorder(quick_policy(policy), make_placer("pack"), CLUSTER, TENANTS, config)
     made.log, made.answers = [], []
     return made
 

@@ -13,6 +13,8 @@ from raytide.core.commands import Command
 from raytide.core.events import Event, Finished, Submitted, Timer
 from raytide.core.policy import Policy
 from raytide.policies.placement import Count
+from raytide.policies.pollux import Pollux
+from raytide.policies.registry import make_policy
 
 TRACES = Path(__file__).parents[2].parent / "shared" / "traces"
 
@@ -34,6 +36,11 @@ def job(name: str, gpus: int = 1, *, at: float = 0.0, tenant: str = "t", **more:
     """A rigid job, or an elastic one with ``to``: the most replicas."""
     most = more.pop("to", gpus)
     return JobSpec(name, tenant, at, (Role("replica", gpus, most),), more.pop("requested", gpus), **more)
+
+
+def quick_policy(name: str) -> Policy:
+    """A policy by name; one that searches does so briefly and rarely, where it matters not how good its finds are."""
+    return Pollux(candidates=8, generations=2, round_s=300.0) if name == "pollux" else make_policy(name)
 
 
 class Stage:

@@ -6,7 +6,7 @@ walking through all of them.
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -228,7 +228,8 @@ class Cluster:
         self.free += seat.offered
 
     def _unlist(self, seat: _Seat) -> None:
-        self._by_free[seat.offered].remove((seat.order, seat.node.node))
+        listed = self._by_free[seat.offered]
+        del listed[bisect_left(listed, (seat.order, seat.node.node))]
         self.free -= seat.offered
 
     def _seat(self, node: NodeId) -> _Seat:

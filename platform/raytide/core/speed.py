@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeGuard
 
 from raytide.core.model import Shape
 from raytide.errors import ConfigError
@@ -22,12 +22,16 @@ class SpeedModel(Protocol):
         """Work per second on so many GPUs of so many nodes; 0 on none."""
 
 
-@runtime_checkable
 class ShapeSpeedModel(Protocol):
     """Speed of a job whose roles do not count alike, such as workers and servers."""
 
     def shape_speed(self, shape: Shape) -> float:
         """Work per second of this shape; 0 of the empty one."""
+
+
+def knows_shapes(model: SpeedModel) -> TypeGuard[ShapeSpeedModel]:
+    """Whether a model tells the speed of shapes; asked at every change of a job, so not through slow ``isinstance``."""
+    return hasattr(model, "shape_speed")
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from raytide.core.job import Job
 from raytide.core.lifecycle import ENDED, JobState
 from raytide.core.model import NOTHING, NOWHERE, JobId, JobSpec, Placement, Shape
 from raytide.core.past import Past
-from raytide.core.speed import ShapeSpeedModel, SpeedModel, speed_on
+from raytide.core.speed import SpeedModel, knows_shapes, speed_on
 from raytide.core.tenants import TenantTree
 from raytide.errors import RaytideError
 
@@ -216,7 +216,7 @@ class JobTable:
         model = self._speeds.get(job.spec.model)
         if model is None or not shape:
             return 0.0
-        if isinstance(model, ShapeSpeedModel):
+        if knows_shapes(model):
             return model.shape_speed(shape)
         return self.speed_at(model, job.spec.gpus(shape), self.cluster.placement(job.job))
 

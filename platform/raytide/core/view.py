@@ -10,7 +10,7 @@ from raytide.core.costs import Costs
 from raytide.core.goodput import Goodput, goodput_of
 from raytide.core.job import Job
 from raytide.core.model import JobId, Placement, Shape
-from raytide.core.speed import LinearSpeed, ShapeSpeedModel, SpeedModel, speed_on
+from raytide.core.speed import LinearSpeed, SpeedModel, knows_shapes, speed_on
 from raytide.core.table import JobTable
 from raytide.core.tenants import TenantTree
 
@@ -68,7 +68,7 @@ class View:
         Where nothing is known of a job with several roles, the scarcest one counts most: half the harmonic mean of two.
         """
         model = self.speed(job)
-        if isinstance(model, ShapeSpeedModel):
+        if knows_shapes(model):
             return model.shape_speed(shape)
         if len(shape.counts) > 1:
             return 1.0 / sum(1.0 / count for _, count in shape.counts)

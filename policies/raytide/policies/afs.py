@@ -36,7 +36,6 @@ class Afs:
         """One winner after another, until nobody can use or take what is left."""
         ordered = sorted(view, key=lambda job: job.seniority)
         shares = Shares(view, ordered)
-        shares.keep_unpreemptible()
         left = {job.job: work_left(view, job) for job in ordered}
         bids = {job.job: _bid(view, job, shares.count[job.job], left[job.job]) for job in ordered}
         while wanted := [bid for bid in bids.values() if bid is not None]:

@@ -7,6 +7,7 @@ Rule, at every event: (1) give jobs what they requested, in the order of :mod:`r
 (2) *Compaction*: if more than ten jobs are left waiting, every job outside of the first queue that has GPUs keeps its
 minimum only. (3) *Expansion*: while GPUs are left, give one to the job whose speed-up gains most by it; a waiting job
 enters with its minimum and counts with its speed-up per GPU; nobody is given a GPU that gains nothing.
+A job that runs and may not be preempted has its minimum before all others.
 Limits: no cost of resizes is weighed, so jobs are resized at almost every event.
 Starvation: possible; there is no promotion, and a job in the second queue waits while the first one is busy.
 """
@@ -43,7 +44,7 @@ class ElasticTiresias:
         ordered = self._queues.ordered(view)
         shares = Shares(view, ordered)
         for job in ordered:
-            shares.give(job, job.spec.requested)
+            shares.raise_to(job, job.spec.requested)
         if shares.waiting > self._waiting_limit:
             for job in ordered:
                 if self._queues.level(job, view.now):

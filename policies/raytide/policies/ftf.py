@@ -53,7 +53,6 @@ class Ftf:
         rho = {job.job: self.rho(view, job) for job in view}
         ordered = sorted(view, key=lambda job: (-rho[job.job], job.seniority))
         shares = Shares(view, ordered)
-        shares.keep_unpreemptible()
         if view.now < self._lease_ends_s:
             _renew(shares, ordered)
         else:
@@ -114,7 +113,7 @@ def _renew(shares: Shares, ordered: Sequence[Job]) -> None:
     for job in ordered:
         role = job.spec.roles[0]
         if job.gpus and role.gpus:
-            shares.give(job, job.gpus // role.gpus - shares.count[job.job])
+            shares.raise_to(job, job.gpus // role.gpus)
 
 
 def _finish_s(view: View, job: Job, count: int) -> float:

@@ -5,11 +5,13 @@ section 4; by the rule that Pollux's simulator replays it with (Qiao et al., OSD
 
 Rule, at every event: each job gets its least number of replicas in the order of submission, as long as there is room;
 then, one at a time, the job whose remaining time one more replica shortens most, ties by submission, until none gains.
+A job that runs and may not be preempted has its least before all others.
 Limits: needs declared work; a job without it keeps its least. No cost of resizes is weighed. Where a curve has a hump
 ahead (two more would help, one more does not), it does not look beyond.
 Given a placer, it places all jobs whose size changes anew, the smallest first, after all of them have left their slots,
 as that simulator does.
-Starvation: none; each job waits only while earlier ones hold their least.
+Starvation: none among jobs that may be preempted; each waits only while earlier ones hold their least, and those that
+may not be preempted hold theirs.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ class Optimus:
         ordered = sorted(view, key=lambda job: job.seniority)
         shares = Shares(view, ordered)
         for job in ordered:
-            shares.give(job, job.spec.roles[0].least)
+            shares.raise_to(job, job.spec.roles[0].least)
 
         left = {job.job: job.work_left(view.now) for job in ordered}
 

@@ -30,6 +30,7 @@ _POLICIES = {
     "gavel": "raytide.policies.gavel:Gavel",
     "eps": "raytide.policies.eps:Eps",
     "deadline": "raytide.policies.deadline:Deadline",
+    "pollux": "raytide.policies.pollux:Pollux",
     "fair": "raytide.policies.fair:Fair",
     "easy_backfill": "raytide.policies.easy_backfill:EasyBackfill",
 }

@@ -15,6 +15,8 @@ Gain = Callable[[Job, int], float]
 class Shares:
     """Replicas by job while a decision is made.
 
+    Jobs that run and may not be preempted have their minimum from the beginning, before anybody else gets anything.
+
     Args:
         view: The instant.
         ordered: All jobs, by priority.
@@ -24,6 +26,9 @@ class Shares:
         self._ordered = ordered
         self._budget = Budget(view, view.total_gpus, from_nothing=True)
         self.count = dict.fromkeys((job.job for job in ordered), 0)
+        for job in ordered:
+            if job.gpus and not job.spec.preemptible:
+                self.give(job, job.spec.roles[0].least)
 
     @property
     def waiting(self) -> int:
@@ -37,11 +42,9 @@ class Shares:
         self.count[job.job] += count
         return True
 
-    def keep_unpreemptible(self) -> None:
-        """Give those that run and may not be suspended their minimum, before anybody else gets anything."""
-        for job in self._ordered:
-            if job.gpus and not job.spec.preemptible:
-                self.give(job, job.spec.roles[0].least)
+    def raise_to(self, job: Job, count: int) -> None:
+        """Give a job what it lacks of so many replicas, all of it or nothing."""
+        self.give(job, max(0, count - self.count[job.job]))
 
     def shrink(self, job: Job) -> None:
         """Leave a job its minimum."""

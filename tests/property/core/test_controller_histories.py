@@ -30,6 +30,7 @@ from raytide.policies.gittins import Gittins
 from raytide.policies.las2d import Las2d
 from raytide.policies.optimus import Optimus
 from raytide.policies.placement import Consolidated, Count, MostFree, Pack, Random, Spread
+from raytide.policies.pollux import Pollux
 from raytide.policies.shortest import Srgf, Srtf
 from raytide.policies.tide import Tide
 from raytide.policies.tiresias import Tiresias
@@ -46,6 +47,7 @@ POLICIES = [
     partial(Ftf, 20.0),
     partial(Gavel, 10.0),
     Eps,
+    partial(Pollux, 0, 8, 2, 5.0),
     Fair,
     Deadline,
     Srtf,

@@ -97,6 +97,36 @@ def with_work(name: str, work: float | None, model: str = "linear", at: float = 
     return job(name, 1, to=most, model=model, at=at, work=work)
 
 
+def test_who_may_not_be_preempted_keeps_its_minimum_in_the_second_queue():
+    """A job of the second queue shrinks for those of the first, but is not suspended."""
+    play(
+        stage(ElasticTiresias(demotion_gpu_s=40.0)),
+        [
+            (0, [job("kept", 2, to=8, requested=8, preemptible=False)], {"kept": 8}),
+            (6, [job("gang", 8, at=6)], {"kept": 8}),
+            (7, [job("small", 6, at=7)], {"kept": 2, "small": 6}),
+            (8, ["kept", "small"], {"gang": 8}),
+        ],
+    )
+
+
+def test_optimus_leaves_who_may_not_be_preempted_its_least():
+    """An earlier gang that could not start before does not push it out; it waits for its end."""
+    play(
+        stage(Optimus()),
+        [
+            (
+                0,
+                [job("first", 4), job("gang", 8), job("kept", 2, to=4, preemptible=False, work=1e3)],
+                {"first": 4, "kept": 4},
+            ),
+            (1, ["first"], {"kept": 4}),
+            (2, [job("late", 6, at=2)], {"kept": 2, "late": 6}),
+            (3, ["kept"], {"gang": 8}),
+        ],
+    )
+
+
 def test_optimus_gives_gpus_where_they_save_most_time():
     scene = stage(Optimus())
     scene.at(0, with_work("long", 900.0), with_work("short", 100.0))

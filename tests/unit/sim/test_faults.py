@@ -13,7 +13,7 @@ from raytide.sim import SimOptions, simulate
 from raytide.sim.faults import FaultRates, RandomFaults, parse_faults
 from raytide.sim.settings import parse_count
 from raytide.sim.traces import SyntheticTrace, TraceJob, generate
-from support.scheduling import nodes
+from support.scheduling import nodes, quick_policy
 
 HOUR_S = 3600.0
 
@@ -107,6 +107,6 @@ def test_every_policy_lives_with_them(policy):
     rates = FaultRates(mtbf_s=2 * HOUR_S, spot_s=2 * HOUR_S)
     trace = [*generate(SyntheticTrace(jobs=60, span_s=2 * HOUR_S)), TraceJob("all", "x", 60.0, 32, 600.0)]
     faults = RandomFaults(nodes(8, 8, 8, 8), rates, 0, 0.0, float("inf"))
-    result = simulate(trace, "4x8", policy, options=SimOptions(faults=faults, most_gpus=32))
+    result = simulate(trace, "4x8", quick_policy(policy), options=SimOptions(faults=faults, most_gpus=32))
     assert {str(job.state) for job in result.jobs} == {"succeeded"}
     assert min(result.timeline.total_gpus) < 32

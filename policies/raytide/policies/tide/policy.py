@@ -28,7 +28,7 @@ from raytide.policies.budget import Budget, needs, position
 from raytide.policies.placement import Consolidated
 from raytide.policies.tide.curves import Curves
 from raytide.policies.tide.queue import Queue
-from raytide.policies.tide.steps import Steps, share_out
+from raytide.policies.tide.steps import Steps, by_worth, share_out
 from raytide.policies.tide.worth import Worth, Worths
 
 REVIEW_S = 60.0
@@ -126,34 +126,36 @@ def _share_out(view: View, jobs: Sequence[Job], worth: Worth, patience_s: float)
         least = _least(jobs[place])
         if counts[place] < least and budget.take_gpus(jobs[place], least - counts[place]):
             counts[place] = least
-    counts = _share_out_guarantees(view, jobs, worth, counts, budget)
-    return share_out(worth.steps, worth.weights, counts, lambda place, gpus: budget.take_gpus(jobs[place], gpus))
+    order = by_worth(worth.steps, worth.weights)
+    counts = _share_out_guarantees(view, jobs, worth.steps, order, counts, budget)
+    return share_out(worth.steps, order, counts, lambda place, gpus: budget.take_gpus(jobs[place], gpus))
 
 
 def _share_out_guarantees(
-    view: View, jobs: Sequence[Job], worth: Worth, counts: list[int], budget: Budget
+    view: View,
+    jobs: Sequence[Job],
+    steps: Sequence[Steps],
+    order: Sequence[tuple[int, int]],
+    counts: list[int],
+    budget: Budget,
 ) -> list[int]:
     """The same inside what tenants are guaranteed."""
     left = {tenant.tenant: tenant.guaranteed_gpus for tenant in view.tenants if tenant.guaranteed_gpus}
     if not left:
         return counts
-    inside = [i for i, job in enumerate(jobs) if job.spec.tenant in left]
-    for place in inside:
-        left[jobs[place].spec.tenant] -= counts[place]
+    inside = [job.spec.tenant in left for job in jobs]
+    for job, is_inside, count in zip(jobs, inside, counts, strict=True):
+        if is_inside:
+            left[job.spec.tenant] -= count
 
-    def take(number: int, gpus: int) -> bool:
-        job = jobs[inside[number]]
+    def take(place: int, gpus: int) -> bool:
+        job = jobs[place]
         if gpus > left[job.spec.tenant] or not budget.take_gpus(job, gpus):
             return False
         left[job.spec.tenant] -= gpus
         return True
 
-    steps: list[Steps] = [worth.steps[place] for place in inside]
-    found = share_out(steps, worth.weights[inside], [counts[place] for place in inside], take)
-    counts = list(counts)
-    for place, gpus in zip(inside, found, strict=True):
-        counts[place] = gpus
-    return counts
+    return share_out(steps, (step for step in order if inside[step[0]]), counts, take)
 
 
 def _must_have(job: Job, budget: Budget) -> int:

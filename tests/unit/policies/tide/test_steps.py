@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raytide.policies.tide.steps import Steps, concave_steps, share_out
+from raytide.policies.tide.steps import Steps, by_worth, concave_steps, share_out
 
 
 def steps(**values: float) -> Steps:
@@ -25,7 +25,8 @@ def shared(of: list[Steps], gpus: int, weights: list[float] | None = None, have:
         left -= more
         return True
 
-    return share_out(of, np.array(weights or [1.0] * len(of)), have or [0] * len(of), take)
+    order = by_worth(of, np.array(weights or [1.0] * len(of)))
+    return share_out(of, order, have or [0] * len(of), take)
 
 
 @pytest.mark.parametrize(
