@@ -20,7 +20,7 @@ from ray.util.placement_group import PlacementGroup
 from raytide.actors.names import NAMESPACE
 from raytide.actors.replica import Assignment
 from raytide.actors.slots import NodeView, choose_slots, cluster_view, group_name, release, reserve, sweep
-from raytide.actors.standby import Host, StandbyPool, end_host, start_host
+from raytide.actors.standby import Host, StandbyPool, end_host, start_host, warm_host
 from raytide.actors.untyped import Handle, get
 from raytide.elastic.messages import Died, FromReplica, LoopRaised, ToReplica
 from raytide.elastic.model import ReplicaId, Slot
@@ -60,6 +60,7 @@ class Hosts:
         say: Gives a message on behalf of a replica to the master.
         limits: Slots it may hold on each node; None for whatever is free.
         runtime_env: Ray's, for its processes.
+        claim: Gives the name of a warm process on a node, or an empty one; None where there are none.
     """
 
     def __init__(
@@ -69,8 +70,10 @@ class Hosts:
         say: Callable[[ReplicaId, FromReplica], None],
         limits: Mapping[str, int] | None = None,
         runtime_env: Mapping[str, Any] | None = None,
+        claim: Callable[[str], str] | None = None,
     ) -> None:
         self._runtime_env = runtime_env
+        self._claim = claim
         self._job = job
         self._resources = resources
         self._say = say
@@ -208,7 +211,9 @@ class Hosts:
     def _new_host(self, replica: ReplicaId, slot: Slot) -> Host:
         group = self._reserved.pop(slot, None) or self._group_of(slot)
         try:
-            return start_host(slot, group, self._resources, self._actor_name(replica), self._runtime_env)
+            name = self._claim(slot.node) if self._claim is not None else ""
+            warm = warm_host(slot, group, name) if name else None
+            return warm or start_host(slot, group, self._resources, self._actor_name(replica), self._runtime_env)
         except BaseException:
             release(group)
             raise

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import ray
+from ray.exceptions import RayError
 
-from raytide.actors.untyped import Handle
+from raytide.actors.untyped import Handle, get
 
 NAMESPACE = "raytide"
 SCHEDULER = "scheduler"
+STANDBY_PREFIX = "standby:"
+CLAIM_S = 2.0
+"""Longer than that, and a process of its own is up nearly as soon."""
 
 
 def master_name(job: str) -> str:
@@ -22,6 +26,15 @@ def scheduler_actor() -> Handle:
         ValueError: There is none.
     """
     return ray.get_actor(SCHEDULER, namespace=NAMESPACE)
+
+
+def claim_standby(node: str) -> str:
+    """The name of a warm process on a node, claimed from the scheduler; empty if it has none."""
+    try:
+        name: str = get(scheduler_actor().claim_standby.remote(node), CLAIM_S)
+    except (RayError, ValueError):
+        return ""
+    return name
 
 
 def has_scheduler() -> bool:

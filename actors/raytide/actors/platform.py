@@ -144,6 +144,11 @@ class Platform:
                 raise RequestRefused(f"the scheduler did not start again within {AWAY_S:.0f} s")
             time.sleep(POLL_S)
 
+    def standbys(self) -> dict[str, int]:
+        """Warm processes by node."""
+        counts: dict[str, int] = self._call("standbys")
+        return counts
+
     def put_tenant(self, stored: StoredTenant) -> None:
         """Add a tenant, or change one."""
         self._call("put_tenant", self._token, stored)

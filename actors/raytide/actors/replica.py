@@ -95,6 +95,12 @@ class Replica:
         torch.optim.SGD([torch.zeros(1)])  # the first optimizer imports torch._dynamo, which takes two seconds
         return os.getpid()
 
+    @in_group("control")
+    def leave_if_idle(self) -> None:
+        """End this process unless it has a job: nobody will give it one."""
+        if self._runtime is None:
+            os._exit(0)
+
     def assign(self, assignment: Assignment, master: Handle) -> int:
         """Take on a job; returns the process id. Said again by a restarted master, it changes nothing."""
         if self._runtime is not None:

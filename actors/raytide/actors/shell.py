@@ -15,6 +15,7 @@ from concurrent.futures import Future
 from functools import partial
 
 from raytide.actors.hosts import Found, Hosts
+from raytide.actors.names import claim_standby
 from raytide.actors.record import JournalFile, Record
 from raytide.actors.replica import Assignment
 from raytide.actors.spec import JobSpec
@@ -48,7 +49,9 @@ class Shell:
     def __init__(self, spec: JobSpec, store: StoreServer, handle: Handle, on_tick: Callable[[float], None]) -> None:
         self.record = Record()
         limits: dict[str, int] | None = {} if spec.managed else None
-        self.hosts = Hosts(spec.name, spec.scaling.slot_resources, self.say, limits, spec.runtime_env)
+        is_plain = spec.managed and not spec.runtime_env and not spec.scaling.use_gpu
+        claim = claim_standby if is_plain else None
+        self.hosts = Hosts(spec.name, spec.scaling.slot_resources, self.say, limits, spec.runtime_env, claim)
         self.ended_s = 0.0
         self._unsaved = False
         self._spec = spec

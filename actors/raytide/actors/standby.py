@@ -15,7 +15,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 from raytide.actors.names import NAMESPACE
 from raytide.actors.replica import ReplicaActor
 from raytide.actors.slots import release
-from raytide.actors.untyped import Handle
+from raytide.actors.untyped import Handle, find_actor
 from raytide.elastic.model import Slot
 
 logger = logging.getLogger(__name__)
@@ -51,6 +51,12 @@ def start_host(
         runtime_env=dict(runtime_env) if runtime_env else None,
     ).remote()
     return Host(name, slot, group, actor)
+
+
+def warm_host(slot: Slot, group: PlacementGroup, name: str) -> Host | None:
+    """The claimed standby of this name for a reserved slot; None if it is gone."""
+    actor = find_actor(name, NAMESPACE)
+    return None if actor is None else Host(name, slot, group, actor)
 
 
 def end_host(host: Host) -> None:

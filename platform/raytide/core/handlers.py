@@ -147,7 +147,7 @@ class Handlers:
         job = self._table[event.job]
         if job.state is JobState.RESIZING:
             self._table.give_up_resize(now, job, f"resize given up: {event.reason}")
-            job.bound(_bounded(job, job.spec.roles[0].least, job.spec.roles[0].most, job.spec.preemptible))
+            _widen(job)
             self.dirty = True
             self._bound_at_last(now, job, commands)
 
@@ -162,7 +162,10 @@ class Handlers:
             return
         job.held = False
         self._table.resume_training(now, job, f"could not be suspended: {event.reason}")
+        _widen(job)
         self.dirty = True
+        if self._table.cluster.placement(job.job).total != job.gpus:
+            self._go_on(now, job, "lost a node while it was being suspended", commands)
         self._bound_at_last(now, job, commands)
 
     def _finished(self, now: float, event: events.Finished, commands: list[Command]) -> None:
@@ -324,18 +327,28 @@ class Handlers:
         self.dirty = True
         for name in self._table.cluster.remove_node(event.node):
             job = self._table[name]
-            left = self._left_of(job)
-            if job.state is JobState.RUNNING and left:
-                self._table.lose(now, job, left)
-                commands.append(Scale(name, left, self._table.cluster.placement(name)))
+            if job.state is JobState.RUNNING:
+                self._go_on(now, job, f"lost node {event.node}", commands)
             elif job.state in (JobState.STOPPING, JobState.SUSPENDING) and self._table.cluster.placement(name):
                 self._table.forget_change(job)  # what is left of it answers when it is gone
             elif job.state is JobState.STOPPING:
                 self._end(now, job, JobState.CANCELLED, job.reason)
             else:
-                reason = f"queued again: lost node {event.node}"
-                commands.append(Suspend(name, reason))
-                self._release(now, job, JobState.PENDING, reason, commands)
+                self._queue_again(now, job, f"lost node {event.node}", commands)
+
+    def _go_on(self, now: float, job: Job, why: str, commands: list[Command]) -> None:
+        """A job that trains goes on with the slots it has left, or queues again."""
+        left = self._left_of(job)
+        if left:
+            self._table.lose(now, job, left)
+            commands.append(Scale(job.job, left, self._table.cluster.placement(job.job)))
+        else:
+            self._queue_again(now, job, why, commands)
+
+    def _queue_again(self, now: float, job: Job, why: str, commands: list[Command]) -> None:
+        reason = f"queued again: {why}"
+        commands.append(Suspend(job.job, reason))
+        self._release(now, job, JobState.PENDING, reason, commands)
 
     def _left_of(self, job: Job) -> Shape:
         """The shape of the slots that a job kept; empty if it cannot run with them."""
@@ -362,6 +375,12 @@ def _bounded(job: Job, least: int, most: int, preemptible: bool) -> JobSpec:
     if count:
         least, most = min(least, count), max(most, count)
     return job.spec.with_bounds(least, most, preemptible=preemptible)
+
+
+def _widen(job: Job) -> None:
+    """What it was to become did not happen: its bounds have to admit what it has."""
+    first = job.spec.roles[0]
+    job.bound(_bounded(job, first.least, first.most, job.spec.preemptible))
 
 
 def _with_first(shape: Shape, spec: JobSpec, count: int) -> Shape:

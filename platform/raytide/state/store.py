@@ -161,11 +161,11 @@ class StateStore:
         with self._database.reading() as connection:
             return [codec.loads(JobRow, text) for text in connection.scalars(wanted)]
 
-    def find_submission(self, key: str) -> str | None:
-        """Name of the job that was handed in with this key; None if none was."""
+    def submissions(self) -> dict[str, str]:
+        """Names of all jobs that were ever handed in and not pruned, by the key under which they were."""
         with self._database.reading() as connection:
-            name: str | None = connection.scalar(select(JOBS.c.name).where(JOBS.c.submission == key))
-            return name
+            rows = connection.execute(select(JOBS.c.submission, JOBS.c.name))
+            return {str(key): str(name) for key, name in rows}
 
     def work(self, name: str) -> Work:
         """What the job's driver needs; raises :class:`StateError` if there is no job of this name."""

@@ -32,7 +32,7 @@ def assert_whole(store, incarnation: int, acknowledged: list[int]) -> None:
     assert [event.spec for found in rounds for event in found.events] == [new.spec for new in written]
     for new in state_writer.jobs_of(incarnation, numbers[-1]):
         assert store.work(new.spec.job) == new.work
-        assert store.find_submission(new.submission) == new.spec.job
+        assert store.submissions()[new.submission] == new.spec.job
 
 
 def test_a_killed_writer_leaves_whole_rounds_and_all_that_were_acknowledged(url):

@@ -61,7 +61,7 @@ def test_a_new_job_is_pending_and_keeps_its_work(store):
     assert store.load().jobs == [(row, WORK)]
     assert store.job("j") == row
     assert store.work("j") == WORK
-    assert store.find_submission("key of j") == "j"
+    assert store.submissions()["key of j"] == "j"
 
 
 def test_a_new_job_may_have_changed_in_its_round(store):
@@ -179,7 +179,7 @@ def test_an_ended_job_is_kept_with_any_error_text(store):
 
 def test_what_is_not_there(store):
     assert store.job("j") is None
-    assert store.find_submission("key") is None
+    assert "key" not in store.submissions()
     with pytest.raises(StateError, match="there is no job j"):
         store.work("j")
 
@@ -193,7 +193,7 @@ def test_what_is_old_is_pruned(store):
     assert [len(list(store.rounds(incarnation))) for incarnation in (1, 2, 3)] == [0, 1, 1]
     assert store.setup(1) is None
     assert names(store.jobs()) == ["live", "recent"]
-    assert store.find_submission("key of old") is None
+    assert "key of old" not in store.submissions()
     commit(store, 4, new_jobs=[new("old")])
     assert store.work("old") == WORK
 

@@ -14,10 +14,11 @@ from dataclasses import dataclass, replace
 from raytide.actors.scheduler.adoption import first_events, open_commands
 from raytide.actors.scheduler.book import Book
 from raytide.actors.scheduler.engine import Engine
-from raytide.actors.scheduler.info import JobInfo, PlatformInfo, ended_job, live_job, live_jobs, node_infos
+from raytide.actors.scheduler.info import JobInfo, NodeInfo, PlatformInfo, ended_job, live_job, live_jobs, node_infos
 from raytide.actors.scheduler.masters import RayMasters
 from raytide.actors.scheduler.nodes import Cluster, NodeWatch
 from raytide.actors.scheduler.settings import PlatformSettings
+from raytide.actors.scheduler.warm import WarmPool
 from raytide.actors.scheduler.work import Terms
 from raytide.actors.status import JobStatus
 from raytide.actors.untyped import actor_class, in_group
@@ -91,6 +92,8 @@ class Scheduler:
         self._watch = NodeWatch(cluster.look, replace(seen, draining=frozenset(), taken={}), self._tell)
         threading.Thread(target=self._engine.run, name="raytide-scheduler", daemon=True).start()
         threading.Thread(target=self._watch.run, name="raytide-nodes", daemon=True).start()
+        self._warm = WarmPool(settings.standbys, lambda: [node.node for node in self._nodes() if node.open])
+        threading.Thread(target=self._warm.run, name="raytide-standbys", daemon=True).start()
         threading.Thread(target=self._cancel_orphans, name="raytide-leases", daemon=True).start()
 
     def _cancel_orphans(self) -> None:
@@ -165,7 +168,7 @@ class Scheduler:
             raise AccessDenied(f"tenant {tenant} is not this token's: it is tenant {caller.tenant}'s")
         spec = replace(submission.spec, tenant=tenant, submitted_s=time.time())
         _wait(self._engine.submit(NewJob(spec, submission.work, submission.key)))
-        return self._find(self._store.find_submission(submission.key) or spec.job)
+        return self._find(self._engine.submissions[submission.key])
 
     @in_group("calls")
     def cancel(self, token: str, job: JobId) -> None:
@@ -275,7 +278,7 @@ class Scheduler:
             RequestRefused: There is none of this name, or several.
         """
         self._admin(token, "node drain")
-        infos = self._engine.look(lambda controller, _: node_infos(controller))
+        infos = self._nodes()
         found = [n.node for n in infos if n.name == node] or [n.node for n in infos if n.node.startswith(node)]
         if len(found) != 1:
             raise RequestRefused(f"{len(found)} nodes are called {node!r}; known: {', '.join(n.name for n in infos)}")
@@ -286,6 +289,9 @@ class Scheduler:
     def close(self, token: str) -> None:
         """The platform is to be shut down: says whether the caller may do that."""
         self._admin(token, "down")
+
+    def _nodes(self) -> tuple[NodeInfo, ...]:
+        return self._engine.look(lambda controller, _: node_infos(controller))
 
     # --- questions, which everybody may ask --------------------------------------------------
 
@@ -339,6 +345,11 @@ class Scheduler:
         return [replace(stored, token_hash="") for stored in self._store.tenants()]
 
     @in_group("views")
+    def standbys(self) -> dict[str, int]:
+        """Warm processes by node."""
+        return dict(self._warm.counts())
+
+    @in_group("views")
     def whoami(self, token: str) -> Caller:
         """Whose token it is."""
         return self._caller(token, "whoami")
@@ -356,6 +367,11 @@ class Scheduler:
             page.owner_seen_s = time.monotonic()
 
     # --- calls of masters --------------------------------------------------------------------
+
+    @in_group("status")
+    def claim_standby(self, node: str) -> str:
+        """The name of a warm process on a node, which is the caller's from now on; empty if none is ready."""
+        return self._warm.claim(node)
 
     @in_group("status")
     def status(self, status: JobStatus) -> None:

@@ -87,11 +87,16 @@ class Book:
             if isinstance(command, Start | Scale | Suspend | Stop | Refuse) and command.job in self.pages:
                 self.pages[command.job].request = request
 
-    def changed(self, now: float) -> list[JobRow]:
-        """What has to be written; jobs that ended are forgotten."""
+    def changed(self, now: float, touched: set[JobId] | None) -> list[JobRow]:
+        """What has to be written; jobs that ended are forgotten.
+
+        Args:
+            now: The clock of the controller.
+            touched: Jobs of which something may have changed; None for all.
+        """
         rows: list[JobRow] = []
-        for name, page in list(self.pages.items()):
-            job = self._table[name]
+        for name in list(self.pages) if touched is None else sorted(touched & self.pages.keys()):
+            page, job = self.pages[name], self._table[name]
             if job.state not in _CHANGES:
                 page.request = ""
             seen = self._fingerprint(job, page)

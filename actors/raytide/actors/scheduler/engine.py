@@ -67,6 +67,11 @@ class Engine:
         incarnation: Of this scheduler, from the store.
         masters: Carry it out.
         clock: Seconds since 1970.
+
+    Attributes:
+        book: What is known of jobs beside the controller.
+        submissions: Names of jobs by the keys under which they were handed in.
+        tick_s: What the last decision took.
     """
 
     def __init__(
@@ -83,11 +88,13 @@ class Engine:
         self._clock = clock
         self._lock = threading.RLock()
         self._inbox: queue.Queue[Entry] = queue.Queue()
-        self._new: dict[str, NewJob] = {}
+        self._new: list[NewJob] = []
         self._number = 0
         self._now = 0.0
         self._wake_s: float | None = None
         self.book = Book(controller.table)
+        self.submissions = store.submissions()
+        self._names = set(self.submissions.values())
         self.tick_s: float = 0.0
         self._dispatcher = Dispatcher(masters, lambda job: self.book.pages[job].work, self.hear)
 
@@ -112,11 +119,13 @@ class Engine:
 
     def _submitted(self, new: NewJob) -> Sequence[Event]:
         name = new.spec.job
-        if new.submission in self._new or self._store.find_submission(new.submission) is not None:
+        if new.submission in self.submissions:
             return ()
-        if name in self._controller.table.all or self._store.job(name) is not None:
+        if name in self._names:
             raise RaytideError(f"there was a job {name!r} before: choose another name")
-        self._new[new.submission] = new
+        self._new.append(new)
+        self._names.add(name)
+        self.submissions[new.submission] = name
         self.book.enter(new.spec, new.work)
         return (Submitted(new.spec),)
 
@@ -204,7 +213,7 @@ class Engine:
         return [(command, f"{prefix}.{place}") for place, command in enumerate(commands)]
 
     def _written(self, events: Sequence[Event], commands: Sequence[Command]) -> Round:
-        new_jobs, self._new = tuple(self._new.values()), {}
+        new_jobs, self._new = tuple(self._new), []
         return Round(
             incarnation=self._incarnation,
             number=self._number,
@@ -212,7 +221,7 @@ class Engine:
             events=events,
             commands=commands,
             new_jobs=new_jobs,
-            jobs=self.book.changed(self._now),
+            jobs=self.book.changed(self._now, touched(events, commands)),
             nodes=[event.node for event in events if isinstance(event, NodeJoined)],
             nodes_gone=[event.node for event in events if isinstance(event, NodeLost)],
         )
@@ -252,6 +261,22 @@ class Engine:
             self._dispatcher.carry_out(command, request)
         for job in running:
             self._dispatcher.ask(job)
+
+
+def touched(events: Sequence[Event], commands: Sequence[Command]) -> set[JobId] | None:
+    """Jobs of which something may have changed; None if it may be any."""
+    found: set[JobId] = set()
+    for event in events:
+        match event:
+            case Submitted(spec) | Restored(spec):
+                found.add(spec.job)
+            case NodeLost() | TenantsChanged():
+                return None
+            case NodeJoined() | NodeTaken() | NodeDraining() | Timer():
+                continue
+            case _:
+                found.add(event.job)
+    return found | {command.job for command in commands if not isinstance(command, Wake)}
 
 
 def applicable(events: Sequence[Event], controller: Controller) -> list[Event]:

@@ -114,8 +114,8 @@ def live_job(controller: Controller, book: Book, name: str) -> JobInfo | None:
     """One of them; None if it is not among them."""
     if name not in book.pages:
         return None
-    places = [job.job for job in controller.table.queue()]
-    return _live(controller, name, book.pages[name], places.index(name) + 1 if name in places else 0)
+    job, queue = controller.table[name], controller.table.queue()
+    return _live(controller, name, book.pages[name], queue.index(job) + 1 if job.waiting else 0)
 
 
 def node_infos(controller: Controller) -> tuple[NodeInfo, ...]:

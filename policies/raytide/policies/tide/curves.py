@@ -118,7 +118,7 @@ def work_left(view: View, job: Job, curve: Curve) -> float | None:
         if job.spec.work is None or not training.epochs:
             return None
         return max(job.spec.work - training.epochs, 0.0) * training.iterations / training.epochs
-    if job.spec.work is not None and job.spec.model in view.speeds:
+    if job.spec.work is not None and (job.measured or job.spec.model in view.speeds):
         return job.work_left(view.now)
     if job.spec.duration_s is None:
         return None
