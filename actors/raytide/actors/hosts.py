@@ -140,10 +140,11 @@ class Hosts:
         return warm, choose_slots(count - len(warm), views, [*self.held(), *self._standbys.slots()])
 
     def _limited(self, view: NodeView) -> NodeView:
+        """What is free for this job. What it was granted is reserved whatever Ray's figures say: they are late."""
         if self._limits is None:
             return view
         mine = sum(1 for slot in self.held() if slot.node == view.node)
-        return replace(view, free=min(view.free, max(0, self._limits.get(view.node, 0) - mine)))
+        return replace(view, free=max(0, self._limits.get(view.node, 0) - mine))
 
     def _take(self, warm: Sequence[Slot], cold: Sequence[Slot]) -> None:
         self._reserved.update(reserve(cold, self._resources, self._job))

@@ -115,9 +115,14 @@ class Engine:
 
     def submit(self, new: NewJob) -> Future[None]:
         """A job is handed in. Done when it is in the store; one with a known key changes nothing."""
-        return self.put(lambda: self._submitted(new))
+        return self.put(lambda: self.submitted(new))
 
-    def _submitted(self, new: NewJob) -> Sequence[Event]:
+    def submitted(self, new: NewJob) -> Sequence[Event]:
+        """What a submission means now: nothing if it was handed in before.
+
+        Raises:
+            RaytideError: The name is taken.
+        """
         name = new.spec.job
         if new.submission in self.submissions:
             return ()
