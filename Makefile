@@ -13,6 +13,10 @@ VENV ?= .venv
 EXTRAS ?= dev
 ARGS ?=
 BIN := $(VENV)/bin
+# Tests without Ray share the cores; those with a cluster need both for it. ARGS may leave one of the two without a test.
+PLAIN_TESTS := tests/unit tests/property tests/contract tests/replay
+CLUSTER_TESTS := tests/integration tests/fault tests/gpu
+NO_TESTS := 5
 STAMP := $(VENV)/.installed-$(EXTRAS)
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq # errors only
 
@@ -38,7 +42,8 @@ demo: $(STAMP) ## watch a real job change its size while it trains (about 3 minu
 
 test: $(STAMP) ## unit, property, contract, integration and fault tests (ARGS="-k name")
 	@echo "raytide: running the tests"
-	@$(BIN)/python -m pytest -q --durations=15 --durations-min=1 $(ARGS)
+	@$(BIN)/python -m pytest -q -n 2 --durations=10 --durations-min=1 $(PLAIN_TESTS) $(ARGS) || [ $$? -eq $(NO_TESTS) ]
+	@$(BIN)/python -m pytest -q --durations=15 --durations-min=1 $(CLUSTER_TESTS) $(ARGS) || [ $$? -eq $(NO_TESTS) ]
 
 bench: $(STAMP) ## every script of tests/bench in turn; each ends with one line of JSON
 	@shopt -s nullglob; for script in tests/bench/[a-z]*.py; do \

@@ -26,12 +26,20 @@ def test_a_hash_is_sha256_in_hex():
     assert hash_token("abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 
 
-@pytest.mark.parametrize(("token", "caller"), [(MINE, Caller("vision")), (OPERATORS, Caller("operators", admin=True))])
+@pytest.mark.parametrize(
+    ("token", "caller"),
+    [(MINE, Caller("vision")), (OPERATORS, Caller("operators", admin=True))],
+    ids=["tenant", "admin"],
+)
 def test_a_token_tells_its_tenant(token, caller):
     assert who(token, KNOWN) == caller
 
 
-@pytest.mark.parametrize("token", [make_token(), MINE[:-1], hash_token(MINE), "ü\ud800", "rt_"])
+@pytest.mark.parametrize(
+    "token",
+    [make_token(), MINE[:-1], hash_token(MINE), "ü\ud800", "rt_"],
+    ids=["unknown", "cut short", "a hash", "no text", "prefix only"],
+)
 def test_any_other_is_refused(token):
     with pytest.raises(AccessDenied, match="the token is no tenant's"):
         who(token, KNOWN)
