@@ -14,8 +14,8 @@ EXTRAS ?= dev
 ARGS ?=
 BIN := $(VENV)/bin
 # Tests without Ray share the cores; those with a cluster need both for it. ARGS may leave one of the two without a test.
-PLAIN_TESTS := tests/unit tests/property tests/contract tests/replay
-CLUSTER_TESTS := tests/integration tests/fault tests/gpu
+PLAIN_TESTS := tests/unit tests/property tests/replay
+CLUSTER_TESTS := tests/contract tests/integration tests/fault
 NO_TESTS := 5
 STAMP := $(VENV)/.installed-$(EXTRAS)
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq # errors only
