@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 import uuid
@@ -13,6 +14,7 @@ from typing import Any
 
 import ray
 from ray import cloudpickle
+from ray.exceptions import ActorDiedError
 
 from raytide.actors.calls import unwrap
 from raytide.actors.gang.master import GangActor
@@ -146,8 +148,9 @@ def rigid(scheduler: Any, folder: Path, script: str, **settings: Any) -> Iterato
         print(job.view(), job.logs(), file=sys.stderr)
         raise
     finally:
-        job.call("dismiss")
-        ray.kill(master, no_restart=True)
+        with contextlib.suppress(ActorDiedError):  # a test may have ended it
+            job.call("dismiss")
+            ray.kill(master, no_restart=True)
         assert held_slots(name) == [], "slots that nobody will give back"
         actors = ray.util.list_named_actors(all_namespaces=True)
         assert [a["name"] for a in actors if a["name"].startswith(f"process:{name}:")] == []

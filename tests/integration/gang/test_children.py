@@ -39,6 +39,14 @@ def test_a_command_ends_by_itself(tmp_path: Path) -> None:
     assert (tmp_path / "state").is_dir()
 
 
+def test_commands_that_are_over_at_once_are_told() -> None:
+    """Over before their guard has looked at them."""
+    for _ in range(20):
+        child = Child(order("memory://raytide-children/short", "exit 4"))
+        child.start()
+        assert child.wait(LIMIT_S) == Exit(4, False, "")
+
+
 def test_a_told_command_may_save(tmp_path: Path) -> None:
     child = begun(tmp_path, "trap 'sleep 0.2; echo saved; exit 0' TERM; sleep 100 & echo ready; wait")
     child.end(LIMIT_S)

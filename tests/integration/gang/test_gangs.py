@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,10 @@ from raytide.actors.gang.crew import Crew
 from raytide.actors.gang.layout import slots_of
 from raytide.actors.gang.settings import RigidSettings
 from raytide.actors.names import NAMESPACE
+from raytide.actors.scheduler.masters import RayMasters
+from raytide.actors.scheduler.work import rigid_work
 from raytide.errors import RequestRefused
-from support.gang_jobs import Rigid, node_ids, rigid
+from support.gang_jobs import WAIT_S, Rigid, node_ids, rigid
 from support.ray_jobs import held_slots
 
 TORCH = """
@@ -62,6 +65,21 @@ WAITING = """
 import os, sys, time
 from pathlib import Path
 while not Path(sys.argv[1], "go").exists():
+    time.sleep(0.02)
+"""
+
+SLOW = """
+import os, signal, sys, time
+from pathlib import Path
+folder, rank = Path(sys.argv[1]), os.environ["RANK"]
+def leave(*_):
+    (folder / f"leaving-{rank}").write_text("yes")
+    time.sleep(3)
+    (folder / f"saved-{rank}").write_text("yes")
+    sys.exit(0)
+signal.signal(signal.SIGTERM, leave)
+print("ready", flush=True)
+while not (folder / "go").exists():
     time.sleep(0.02)
 """
 
@@ -111,6 +129,7 @@ def test_a_suspended_gang_saves_and_goes_on_elsewhere(scheduler: Any, tmp_path: 
             job.start("s0", a=1, b=2)
         assert held_slots(job.name) == []
         job.start(a=2)
+        job.wait_file("begun-0")
         job.wait_file("begun-1")
         with pytest.raises(RequestRefused, match="is rigid"):
             job.call("become", "b1", {node_ids()["node-b"]: 2})
@@ -130,9 +149,11 @@ def test_a_suspended_gang_saves_and_goes_on_elsewhere(scheduler: Any, tmp_path: 
 
 
 def test_it_goes_on_while_its_master_is_killed(scheduler: Any, tmp_path: Path) -> None:
-    with rigid(scheduler, tmp_path, WAITING) as job:
+    """While it runs, and again while it leaves: nothing is started or answered twice."""
+    with rigid(scheduler, tmp_path, SLOW) as job:
         job.start(a=1, b=1)
-        before = job.wait_phase("running")
+        job.wait(lambda view: job.logs().count("ready") == 2, "both processes")
+        before = job.view()
         first = job.call("pid")
         os.kill(first, signal.SIGKILL)
         after = job.wait(lambda view: any(e.kind == "restarted" for e in view.events), "its master")
@@ -140,8 +161,25 @@ def test_it_goes_on_while_its_master_is_killed(scheduler: Any, tmp_path: Path) -
         assert [m.pid for m in after.members] == [m.pid for m in before.members]
         assert after.generation == 1
         job.start(a=1, b=1)  # said again
-        (tmp_path / "go").touch()
-        assert job.wait_told("succeeded").generation == 1
+        suspended = job.master.suspend.remote("p1")
+        job.wait_file("leaving-1")
+        os.kill(job.call("pid"), signal.SIGKILL)
+        ray.get(suspended, timeout=WAIT_S)
+        assert (job.view().phase, job.view().generation) == ("suspended", 1)
+        assert held_slots(job.name) == []
+        assert (tmp_path / "saved-0").exists()
+        assert (tmp_path / "saved-1").exists()
+
+
+def test_slots_of_a_job_whose_master_was_ended_become_free(scheduler: Any, tmp_path: Path) -> None:
+    with rigid(scheduler, tmp_path, WAITING, grace_s=1.0) as job:
+        job.start(a=2)
+        pids = [member.pid for member in job.wait_phase("running").members]
+        ray.kill(job.master, no_restart=True)
+        deadline_s = time.monotonic() + WAIT_S
+        while held_slots(job.name) or any(_lives(pid) for pid in pids):
+            assert time.monotonic() < deadline_s
+            time.sleep(0.1)
 
 
 @pytest.mark.parametrize("victim", ["process", "actor"])
@@ -176,13 +214,30 @@ def test_a_stopped_gang_leaves_nothing(scheduler: Any, tmp_path: Path) -> None:
 
 
 def test_slots_that_are_not_free_hold_nothing(scheduler: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slots, "RESERVE_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(slots, "RESERVE_TIMEOUT_S", 2.5)
     settings = RigidSettings("r", "true", 6, "gang", str(tmp_path), {"CPU": 1.0})
     crew = Crew("crowded", settings, None, lambda event: None)
     known = node_ids()
     with pytest.raises(RequestRefused, match="is not free"):
         crew.reserve(slots_of({known["node-a"]: 1, known["node-b"]: 5}))
     assert held_slots("crowded") == []
+
+
+def test_the_scheduler_needs_to_know_of_no_difference(scheduler: Any, tmp_path: Path) -> None:
+    settings = RigidSettings("r", "sleep 600", 2, "gang", str(tmp_path), {"CPU": 1.0})
+    masters, grant = RayMasters(), {node_ids()["node-a"]: 2}
+    masters.start("like-others", rigid_work(settings), "s1", grant)
+    try:
+        masters.scale("like-others", "c1", grant)
+        with pytest.raises(RequestRefused, match="is rigid"):
+            masters.scale("like-others", "c2", {node_ids()["node-b"]: 2})
+        masters.ask("like-others")
+        masters.suspend("like-others", "p1")
+        masters.start("like-others", rigid_work(settings), "s2", grant)
+        masters.stop("like-others", "q1")
+        assert held_slots("like-others") == []
+    finally:
+        masters._end("like-others")
 
 
 def _lives(pid: int) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -19,6 +20,8 @@ from fsspec.implementations.local import LocalFileSystem
 
 from raytide.actors.gang import guard
 from raytide.errors import RaytideError
+
+logger = logging.getLogger(__name__)
 
 BEGIN_S = 60.0
 """A command is begun in milliseconds; a machine that swaps takes longer."""
@@ -181,8 +184,12 @@ class Child:
         if self.pid:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)
-        with contextlib.suppress(OSError):
+        self._exit = Exit(code, told, "")
+        try:
+            self._exit = Exit(code, told, self.log.tail(TAIL_LINES)[-TAIL_CHARS:])
             self.log.publish()
-        self._exit = Exit(code, told, self.log.tail(TAIL_LINES)[-TAIL_CHARS:])
-        self._begun.set()
-        self._over.set()
+        except Exception:  # an edge: whatever a remote store raises, the end must be told
+            logger.exception("output of process %d", self.pid)
+        finally:
+            self._begun.set()
+            self._over.set()

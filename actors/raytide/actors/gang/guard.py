@@ -42,7 +42,7 @@ class Guard:
     def __init__(self, order: dict[str, Any]) -> None:
         _prctl(PR_SET_CHILD_SUBREAPER, 1)
         log = os.open(order["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        child = subprocess.Popen(  # noqa: S603 - the tenant's own command
+        self._child = subprocess.Popen(  # noqa: S603 - the tenant's own command
             ["/bin/sh", "-c", order["command"]],
             env=order["env"],
             cwd=order["cwd"],
@@ -53,7 +53,7 @@ class Guard:
             preexec_fn=_die_with_guard,  # noqa: PLW1509 - the guard has one thread
         )
         os.close(log)
-        self.pid = child.pid
+        self.pid = self._child.pid  # kept, because a forgotten Popen would reap it and with it the exit code
         self.told = False
         self._code: int | None = None
         self._grace_s = float(order["grace_s"])

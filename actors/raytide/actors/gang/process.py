@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import ray
-from ray.exceptions import RayError
+from ray.exceptions import ActorDiedError, RayError
 from ray.util.placement_group import remove_placement_group
 
 from raytide.actors.gang.child import Child, Exit, Order
@@ -45,7 +45,7 @@ class Place:
 
 
 class Lease:
-    """Ends a process that nobody wants any more: its master says so, or has been gone for too long.
+    """Ends a process that nobody wants any more: its master says so, was ended, or has been gone for too long.
 
     Args:
         is_wanted: Asks the master; raises what Ray raises when it does not answer.
@@ -63,6 +63,9 @@ class Lease:
         """Ask once."""
         try:
             wanted = self._is_wanted()
+        except ActorDiedError as error:  # one that restarts keeps the question until it is back
+            logger.warning("the master was ended: %s", error)
+            return False
         except RayError as error:
             logger.warning("the master does not answer: %s", error)
             return self._clock() - self._heard_s < self._orphan_s

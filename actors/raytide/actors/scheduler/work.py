@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from raytide.actors.gang.settings import RigidSettings
+from raytide.actors.gang.settings import RigidSettings as RigidSettings  # noqa: PLC0414 - known from here
 from raytide.actors.spec import JobSpec
 from raytide.state import Work
 from raytide.train.config import RunConfig, ScalingConfig

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ray.exceptions import GetTimeoutError
+from ray.exceptions import ActorDiedError, GetTimeoutError
 
 from raytide.actors.gang.process import Lease
 
@@ -23,3 +23,10 @@ def test_a_lease_outlives_a_restart_of_the_master() -> None:
         now += 4.0
         found.append(lease.holds())
     assert found == [True, True, True, True, True, True, False, False]
+
+
+def test_a_master_that_was_ended_does_not_come_back() -> None:
+    def is_wanted() -> bool:
+        raise ActorDiedError
+
+    assert not Lease(is_wanted, 10.0, lambda: 0.0).holds()
