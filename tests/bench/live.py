@@ -13,6 +13,7 @@ throughputs and the costs of changes that were measured in that very run; ``sim_
 from __future__ import annotations
 
 import argparse
+import itertools
 import random
 import time
 from dataclasses import dataclass, field
@@ -168,7 +169,7 @@ def measured_rates(steps: list[Any]) -> dict[int, float]:
         firsts.setdefault(step.step, step)
     gaps: dict[int, list[float]] = {}
     ordered = [firsts[number] for number in sorted(firsts)]
-    for before, after in zip(ordered, ordered[1:], strict=False):
+    for before, after in itertools.pairwise(ordered):
         if before.generation == after.generation and after.cursor_after > after.cursor:
             seconds = max(after.time_s - before.time_s, 1e-6)
             gaps.setdefault(after.world_size, []).append((after.cursor_after - after.cursor) / seconds)

@@ -8,6 +8,7 @@ from raytide.train.checkpoint import Checkpoint
 from raytide.train.config import CheckpointConfig, FailureConfig, RunConfig, ScalingConfig
 from raytide.train.context import Context
 from raytide.train.data import ShardedStream
+from raytide.train.granted import granted_nodes
 from raytide.train.handle import JobHandle
 from raytide.train.loop import batches, epochs, get_context, prepare, report
 from raytide.train.result import RequestCost, Result
@@ -28,6 +29,7 @@ __all__ = [
     "batches",
     "epochs",
     "get_context",
+    "granted_nodes",
     "prepare",
     "report",
 ]

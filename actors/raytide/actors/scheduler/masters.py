@@ -90,6 +90,6 @@ class RayMasters:
             from raytide.actors.scheduler.elastic_work import elastic_spec  # noqa: PLC0415 - as above
 
             return MasterActor.options(**name).remote(elastic_spec(job, work))
-        from raytide.actors.gang import GangActor  # noqa: PLC0415 - as above
+        from raytide.actors.gang.master import GangActor  # noqa: PLC0415 - as above
 
         return GangActor.options(**name).remote(job, rigid_settings(work))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
 
 from pydantic import TypeAdapter
 
+from raytide.actors.gang.settings import RigidSettings
 from raytide.state import Work
 
 ELASTIC, RIGID = "elastic", "rigid"
@@ -32,35 +33,6 @@ class Terms:
     confined: bool = False
     platform_faults: int = 3
     lease_s: float = 0.0
-
-
-@dataclass(frozen=True)
-class RigidSettings:
-    """A gang of processes that never changes its size.
-
-    Attributes:
-        run_id: Of the run; a journal of another one is not this job's.
-        entrypoint: The command that each process runs.
-        gpus: Its slots.
-        launch: ``gang``: one process on each slot. ``driver``: one process, which places its own workers.
-        storage: Folder of its logs and of what it saves when it is suspended.
-        resources: Ray resources of one slot.
-        runtime_env: Ray's, for its processes.
-        user_errors: How often it is started again after it ended with an error.
-        lost_nodes: How often after a node or a process was lost.
-        grace_s: How long it may take to save and leave when it is told to.
-    """
-
-    run_id: str
-    entrypoint: str
-    gpus: int
-    launch: str
-    storage: str
-    resources: Mapping[str, float]
-    runtime_env: Mapping[str, Any] = field(default_factory=dict)
-    user_errors: int = 0
-    lost_nodes: int = 8
-    grace_s: float = 30.0
 
 
 @cache
