@@ -34,7 +34,8 @@ def submit(
 ) -> None:
     """Hand in a job; returns when it is on disk. Options go before what the file says."""
     with output(as_json=as_json) as out:
-        changes = {"tenant": tenant, "priority": priority, "workers": workers, "deadline": deadline, "name": name}
+        count = int(workers) if workers and workers.isdecimal() else workers
+        changes = {"tenant": tenant, "priority": priority, "workers": count, "deadline": deadline, "name": name}
         job = read_job(path, {field: value for field, value in changes.items() if value is not None})
         with cluster.platform() as platform:
             from raytide.actors.from_file import job_submission
