@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -68,7 +69,7 @@ def jobs_table(infos: Sequence[JobInfo], now_s: float) -> Table | Text:
     made = table("job", "tenant", "state", *numbers, "progress", "where or why", numbers=numbers)
     for column in made.columns[:2]:
         column.max_width, column.overflow = 24, "ellipsis"
-    made.columns[-1].no_wrap = False
+    made.expand, made.columns[-1].ratio, made.columns[-1].overflow = True, 1, "ellipsis"
     for info in infos:
         made.add_row(
             info.job,
@@ -133,8 +134,19 @@ def _results(info: JobInfo) -> list[tuple[str, str | Text]]:
         ("failures", failures),
         ("checkpoint", info.checkpoint),
         ("storage", info.storage),
-        ("result", info.result),
+        ("result", result_text(info.result)),
     ]
+
+
+def result_text(result: str) -> str:
+    """What is kept of a job that is over."""
+    if not result:
+        return ""
+    kept = json.loads(result)
+    steps = f"{kept.get('step', 0)} steps" if kept.get("step") else ""
+    return ", ".join(
+        part for part in (metrics_text(kept.get("metrics", {})), steps, kept.get("checkpoint", "")) if part
+    )
 
 
 def story_lines(info: JobInfo, now_s: float) -> list[Text]:

@@ -67,7 +67,10 @@ def read_job(path: Path, changes: dict[str, Any]) -> JobFile:
     except (OSError, UnicodeDecodeError) as error:
         problem = f"it cannot be read: {getattr(error, 'strerror', None) or error}"
         raise ConfigError(str(path), problem, "Give a job file, see docs/job_files.md") from error
-    return changed(parse_job(text, str(path)), changes)
+    job = parse_job(text, str(path))
+    if "workers" in changes and getattr(job, "start_workers", None) is not None:
+        changes = {**changes, "start_workers": None}  # it belonged to the file's range
+    return changed(job, changes)
 
 
 def made_up_name(path: Path) -> str:

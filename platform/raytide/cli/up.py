@@ -182,11 +182,16 @@ def slot_text(slot: Mapping[str, float]) -> str:
     return " ".join(f"{name}={amount:g}" for name, amount in slot.items())
 
 
+def plural(count: int, noun: str) -> str:
+    """``1 node``, ``2 nodes``."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def up_text(info: PlatformInfo, head: Head | None, token: str) -> Text:
     """What is up, and what to do with it."""
     rows = [
         ("policy", f"{info.policy}, placed by {info.placer}"),
-        ("slots", f"{slots(info)} of {slot_text(info.slot)} on {len(info.nodes)} nodes"),
+        ("slots", f"{slots(info)} of {slot_text(info.slot)} on {plural(len(info.nodes), 'node')}"),
         ("ray", f"{head.address}, started by raytide (log: {head.log})" if head else "the cluster that ran already"),
         ("token", token),
     ]
@@ -200,7 +205,7 @@ def up_text(info: PlatformInfo, head: Head | None, token: str) -> Text:
         "raytide top",
         "raytide tenant set vision --guaranteed 2",
     ]
-    return Text("\n").join(
+    shown = Text("\n").join(
         [
             Text("raytide is up", style="bold green"),
             *lines,
@@ -208,3 +213,5 @@ def up_text(info: PlatformInfo, head: Head | None, token: str) -> Text:
             *(Text(f"  {step}") for step in steps),
         ]
     )
+    shown.no_wrap, shown.overflow = True, "ignore"  # paths are copied from here
+    return shown

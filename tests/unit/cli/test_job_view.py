@@ -60,6 +60,12 @@ def test_everything_about_a_job():
     assert "deadline" not in shown
 
 
+def test_what_is_kept_of_a_job_that_is_over():
+    kept = {"status": "succeeded", "checkpoint": "/nfs/x/step-9", "step": 9, "metrics": {"loss": 0.5}}
+    assert job_view.result_text(json.dumps(kept)) == "loss 0.5, 9 steps, /nfs/x/step-9"
+    assert job_view.result_text("") == job_view.result_text("{}") == ""
+
+
 def test_the_story_has_clock_times_and_one_line_each():
     lines = [line.plain for line in job_view.story_lines(job_info(), NOW)]
     assert len(lines) == 2

@@ -56,6 +56,8 @@ def test_options_go_before_the_file(tmp_path: Path):
     path = tmp_path / "my job.yaml"
     path.write_text(JOB)
     assert read_job(path, {"workers": "1:2"}).workers == (1, 2)
+    path.write_text(JOB + "start_workers: 3\n")
+    assert read_job(path, {"workers": 1}).start_workers is None
     assert made_up_name(path).startswith("my-job-")
     with pytest.raises(ConfigError, match="cannot be read"):
         read_job(tmp_path / "none.yaml", {})
