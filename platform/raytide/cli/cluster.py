@@ -5,9 +5,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from raytide.errors import RaytideError, RequestRefused
 
 if TYPE_CHECKING:
     from raytide.actors.client import RayJobHandle
+    from raytide.actors.platform import Platform
     from raytide.actors.views import JobView
 
 POLL_S, SETTLE_LIMIT_S = 0.2, 120.0
@@ -40,9 +42,10 @@ def connected() -> Iterator[None]:
     address = find_cluster()
     if address is None:
         raise RequestRefused(
-            "no Ray cluster runs on this machine: start a job with `raytide run`, "
+            "no Ray cluster runs on this machine: start a platform with `raytide up`, a job with `raytide run`, "
             "a cluster with `ray start --head`, or set RAY_ADDRESS to the one you mean"
         )
+    match_authentication(os.environ, Path.home())
     try:
         # Replicas' prints belong to the shell that runs the job.
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
@@ -54,6 +57,29 @@ def connected() -> Iterator[None]:
         raise RequestRefused("the job's master is gone: the job ended, or its cluster did") from error
     finally:
         ray.shutdown()
+
+
+def match_authentication(environment: MutableMapping[str, str], home: Path) -> None:
+    """Let this process do what ``ray start`` does: send Ray's token if there is one and nobody has said otherwise."""
+    from raytide.doctor.gather_ray import has_token
+
+    if "RAY_AUTH_MODE" not in environment and has_token(environment, home):
+        environment["RAY_AUTH_MODE"] = "token"
+
+
+@contextmanager
+def platform() -> Iterator[Platform]:
+    """The platform of the running cluster, in the name of the user's token.
+
+    Raises:
+        RequestRefused: None runs.
+    """
+    from raytide.actors.platform import find_platform
+    from raytide.submission.local_token import local_token
+
+    token = local_token(os.environ, Path.home())
+    with connected():
+        yield find_platform(token)
 
 
 @contextmanager

@@ -4,7 +4,22 @@ from __future__ import annotations
 
 import typer
 
-from raytide.cli import demo, doctor, requests, running, schema, simulate, trace, watching
+from raytide.cli import (
+    demo,
+    doctor,
+    jobs,
+    nodes,
+    requests,
+    running,
+    schema,
+    simulate,
+    submit,
+    tenants,
+    top,
+    trace,
+    up,
+    watching,
+)
 from raytide.cli.options import WORDS
 
 app = typer.Typer(
@@ -21,6 +36,15 @@ def _example(line: str) -> str:
     return f"Example:  [bold]{line}[/bold]"
 
 
+app.command(epilog=_example("raytide up --slot GPU=1 --policy tide"))(up.up)
+app.command(epilog=_example("raytide down --keep-ray"))(up.down)
+app.command(epilog=_example("raytide submit jobs/specs/digits.yaml --workers 1:8 --follow"))(submit.submit)
+app.command(epilog=_example("raytide ls --tenant vision --ended 5"))(jobs.ls)
+app.command(epilog=_example("raytide show digits"))(jobs.show)
+app.command(epilog=_example("raytide logs -f digits"))(jobs.logs)
+app.command(epilog=_example("raytide top"))(top.top)
+app.command(epilog=_example("raytide pin digits"))(requests.pin)
+app.command(epilog=_example("raytide cancel digits"))(requests.cancel)
 app.command(epilog=_example("raytide run raytide.jobs.digits --workers 1:4 --epochs 40"))(running.run)
 app.command(epilog=_example("raytide status digits"))(watching.status)
 app.command(epilog=_example("raytide scale digits +2"), context_settings=WORDS)(requests.scale)
@@ -39,6 +63,24 @@ app.command(
 app.command(epilog=_example("raytide schema job > job.schema.json"))(schema.schema)
 app.command(epilog=_example("raytide doctor --storage /nfs/raytide"))(doctor.doctor)
 app.command(epilog=_example("raytide demo"))(demo.demo)
+
+_policies = typer.Typer(help="See or change what decides on the platform.", no_args_is_help=True)
+_policies.command("set", epilog=_example("raytide policy set elastic_tiresias"))(nodes.policy_set)
+_policies.command("show", epilog=_example("raytide policy show"))(nodes.policy_show)
+app.add_typer(_policies, name="policy")
+
+_tenants = typer.Typer(help="Tenants of the platform: quotas and tokens.", no_args_is_help=True)
+_tenants.command(epilog=_example("raytide tenant ls"))(tenants.ls)
+_tenants.command("set", epilog=_example("raytide tenant set vision --guaranteed 8 --limit 16"))(tenants.put)
+_tenants.command(epilog=_example("raytide tenant remove vision"))(tenants.remove)
+_tenants.command(epilog=_example("raytide tenant token vision"))(tenants.token)
+_tenants.command(epilog=_example("raytide tenant apply tenants.yaml --prune"))(tenants.apply)
+app.add_typer(_tenants, name="tenant")
+
+_nodes = typer.Typer(help="Nodes of the platform.", no_args_is_help=True)
+_nodes.command(epilog=_example("raytide node ls"))(nodes.ls)
+_nodes.command(epilog=_example("raytide node drain node-b"))(nodes.drain)
+app.add_typer(_nodes, name="node")
 
 _traces = typer.Typer(help="Make a synthetic trace, or see what is in one.", no_args_is_help=True)
 _traces.command(epilog=_example("raytide trace generate --jobs 2000 --seed 1 trace.csv"))(trace.generate)

@@ -49,6 +49,12 @@ def parse_change(text: str) -> Change:
     return Change(to=number)
 
 
+def parse_bounds(text: str) -> tuple[int, int] | None:
+    """``1:8``; None for anything else."""
+    found = re.fullmatch(r"(\d{1,6}):(\d{1,6})", text)
+    return (int(found[1]), int(found[2])) if found else None
+
+
 def split_words(command: str, first: str | None, second: str | None, meaning: str) -> tuple[str | None, str]:
     """``[JOB] WORD``: a job that may be left out, and one more word."""
     if first is None:

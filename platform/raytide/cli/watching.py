@@ -12,6 +12,7 @@ import typer
 from raytide.cli import cluster, render
 from raytide.cli.options import JobArgument, JsonOption
 from raytide.cli.output import Output, output
+from raytide.cli.owners import running_platform
 
 if TYPE_CHECKING:
     from raytide.actors.client import RayJobHandle
@@ -22,6 +23,12 @@ POLL_S = 0.5
 def status(job: JobArgument = None, as_json: JsonOption = False) -> None:
     """Show the jobs of the cluster, or one job with its replicas."""
     with output(as_json=as_json) as out, cluster.connected():
+        platform = running_platform()
+        if platform is not None and (job is None or job in {info.job for info in platform.jobs()}):
+            from raytide.cli import jobs
+
+            jobs.show_one(out, platform, job) if job else jobs.show_all(out, platform.jobs())
+            return
         if job is None:
             views, names = cluster.views(), cluster.node_names()
             document = {"jobs": [render.view_document(view, names) for view in views]}

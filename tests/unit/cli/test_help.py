@@ -8,9 +8,15 @@ from typer.testing import CliRunner
 
 from raytide.cli.main import app
 
-REQUESTS = ["scale", "migrate", "profile", "checkpoint", "suspend", "resume", "stop"]
-COMMANDS = ["run", "status", "events", "demo", "simulate", "schema", "doctor", *REQUESTS]
+REQUESTS = ["scale", "migrate", "profile", "checkpoint", "suspend", "resume", "stop", "cancel", "pin"]
+PLATFORM = ["up", "down", "submit", "ls", "show", "logs", "top"]
+COMMANDS = ["run", "status", "events", "demo", "simulate", "schema", "doctor", *PLATFORM, *REQUESTS]
 TRACES = ["trace generate", "trace describe"]
+GROUPS = [
+    *TRACES,
+    *(f"tenant {name}" for name in ("ls", "set", "remove", "token", "apply")),
+    *("policy show", "policy set", "node ls", "node drain"),
+]
 HEAVY = ("ray", "torch", "numpy", "pandas", "matplotlib")
 
 
@@ -28,10 +34,10 @@ def test_help_imports_nothing_heavy():
 
 def test_help_names_every_command():
     text = CliRunner().invoke(app, ["--help"]).output
-    assert [name for name in [*COMMANDS, "trace"] if name not in text] == []
+    assert [name for name in [*COMMANDS, "trace", "tenant", "policy", "node"] if name not in text] == []
 
 
-@pytest.mark.parametrize("name", [*COMMANDS, *TRACES])
+@pytest.mark.parametrize("name", [*COMMANDS, *GROUPS])
 def test_every_command_has_an_example_and_json(name: str):
     done = CliRunner().invoke(app, [*name.split(), "--help"], env={"COLUMNS": "200", "TERM": "dumb"})
     assert done.exit_code == 0

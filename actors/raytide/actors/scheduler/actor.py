@@ -311,7 +311,7 @@ class Scheduler:
         row = self._store.job(job)
         if row is None:
             raise RequestRefused(f"there is no job {job!r}")
-        return ended_job(row)
+        return ended_job(row, self._store.work(job))
 
     @in_group("views")
     def jobs(self, tenant: str | None = None, ended: int = 0) -> list[JobInfo]:
@@ -335,6 +335,7 @@ class Scheduler:
                 node_infos(controller),
                 tuple(live_jobs(controller, book)),
                 dict(controller.table.usage),
+                dict(self._settings.slot),
             )
 
         return self._engine.look(look)

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from raytide.actors.scheduler.book import Book, Page
+from raytide.actors.scheduler.work import storage_of
 from raytide.core import Controller, JobSpec, Past
-from raytide.state import JobRow
+from raytide.state import JobRow, Work
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,8 @@ class JobInfo:
         work: Of so many, if that was declared.
         failures: How often it came to harm, by whose fault.
         story: What happened to it.
+        kind: ``elastic`` or ``rigid``; empty where many jobs that are over are listed.
+        storage: Root of its checkpoints and logs; empty likewise.
     """
 
     job: str
@@ -61,6 +64,8 @@ class JobInfo:
     failures: Mapping[str, int] = field(default_factory=dict)
     result: str = ""
     story: tuple[str, ...] = ()
+    kind: str = ""
+    storage: str = ""
 
     @property
     def ended(self) -> bool:
@@ -93,6 +98,7 @@ class PlatformInfo:
         nodes: All nodes.
         jobs: All jobs that have not ended.
         usage: Slots by tenant, those of tenants below it included.
+        slot: Ray resources of one slot.
     """
 
     policy: str
@@ -102,6 +108,7 @@ class PlatformInfo:
     nodes: tuple[NodeInfo, ...]
     jobs: tuple[JobInfo, ...]
     usage: Mapping[str, int]
+    slot: Mapping[str, float] = field(default_factory=dict)
 
 
 def live_jobs(controller: Controller, book: Book) -> list[JobInfo]:
@@ -139,9 +146,12 @@ def node_infos(controller: Controller) -> tuple[NodeInfo, ...]:
     )
 
 
-def ended_job(row: JobRow) -> JobInfo:
+def ended_job(row: JobRow, work: Work | None = None) -> JobInfo:
     """A job that is over, from the store."""
-    return _info(row.spec, row.past, row.past.reason, 0, (), {"failures": row.failures, "result": row.result})
+    more: dict[str, object] = {"failures": row.failures, "result": row.result}
+    if work is not None:
+        more |= {"kind": work.kind, "storage": storage_of(work)}
+    return _info(row.spec, row.past, row.past.reason, 0, (), more)
 
 
 def _live(controller: Controller, name: str, page: Page, position: int) -> JobInfo:
@@ -150,7 +160,11 @@ def _live(controller: Controller, name: str, page: Page, position: int) -> JobIn
     past = table.past(controller.now, job)
     names = {node.node: node.labels.get("name", node.node) for node in table.cluster.nodes}
     nodes = tuple((names.get(node, node), count) for node, count in past.placement.gpus)
-    more: dict[str, object] = {"failures": dict(page.failures)}
+    more: dict[str, object] = {
+        "failures": dict(page.failures),
+        "kind": page.work.kind,
+        "storage": storage_of(page.work),
+    }
     if page.status is not None:
         status = page.status
         known = ("done", "step", "epoch", "generation", "samples_per_s", "checkpoint", "metrics")

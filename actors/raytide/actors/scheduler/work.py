@@ -65,6 +65,11 @@ def settings_of(work: Work) -> str:
     return json.dumps(json.loads(work.settings)["master"])
 
 
+def storage_of(work: Work) -> str:
+    """Root of its checkpoints and logs."""
+    return str(json.loads(work.settings)["master"].get("storage", ""))
+
+
 def rigid_work(settings: RigidSettings, platform_faults: int = 3) -> Work:
     """A rigid job for the store."""
     terms = Terms(settings.gpus, settings.gpus, settings.launch == "driver", platform_faults)
