@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from raytide.actors.scheduler.adoption import first_events, open_commands
 from raytide.actors.scheduler.book import Book
 from raytide.actors.scheduler.engine import Engine
+from raytide.actors.scheduler.exporter import Exporter
 from raytide.actors.scheduler.info import JobInfo, NodeInfo, PlatformInfo, ended_job, live_job, live_jobs, node_infos
 from raytide.actors.scheduler.masters import RayMasters
 from raytide.actors.scheduler.nodes import Cluster, NodeWatch
@@ -95,6 +96,8 @@ class Scheduler:
         self._warm = WarmPool(settings.standbys, lambda: [node.node for node in self._nodes() if node.open])
         threading.Thread(target=self._warm.run, name="raytide-standbys", daemon=True).start()
         threading.Thread(target=self._cancel_orphans, name="raytide-leases", daemon=True).start()
+        exporter = Exporter(self.platform, self._engine.ticks)
+        threading.Thread(target=exporter.run, name="raytide-metrics", daemon=True).start()
 
     def _cancel_orphans(self) -> None:
         """Jobs end some time after the processes that wait for them; for a thread of its own."""

@@ -29,6 +29,7 @@ class JobInfo:
         work: Of so many, if that was declared.
         failures: How often it came to harm, by whose fault.
         story: What happened to it.
+        queued_s: Since when it waits, if it does.
     """
 
     job: str
@@ -61,6 +62,7 @@ class JobInfo:
     failures: Mapping[str, int] = field(default_factory=dict)
     result: str = ""
     story: tuple[str, ...] = ()
+    queued_s: float = 0.0
 
     @property
     def ended(self) -> bool:
@@ -189,5 +191,6 @@ def _info(
         attained_gpu_s=past.attained_gpu_s,
         work=spec.work,
         story=past.story,
+        queued_s=past.queued_s,
         **more,  # type: ignore[arg-type]  # fields by name, from a status or a row
     )
