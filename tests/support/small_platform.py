@@ -43,7 +43,9 @@ def hand_in(
         loops.loop,
         train_loop_config={"folder": str(place), "sleep_s": 0.2},
         scaling_config=ScalingConfig(num_workers=workers, resources_per_worker=dict(slot)),
-        run_config=RunConfig(name=name, storage_path=str(folder / "store"), progress=False),
+        run_config=RunConfig(
+            name=name, storage_path=str(folder / "store"), trace_path=str(place / "trace"), progress=False
+        ),
     )
     return platform.submit(*elastic_submission(trainer.request(), Standing(**standing)))
 
