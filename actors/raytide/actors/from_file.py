@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from raytide.actors.gang.settings import RigidSettings
 from raytide.actors.imported_loop import ImportedLoop
 from raytide.actors.managed import portable
 from raytide.actors.scheduler.elastic_work import ElasticSettings, elastic_work
-from raytide.actors.scheduler.work import RigidSettings, rigid_work
+from raytide.actors.scheduler.work import rigid_work
 from raytide.core.model import JobSpec
 from raytide.state import Work
 from raytide.submission import ElasticJob, JobFile, RigidJob

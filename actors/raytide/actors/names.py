@@ -9,6 +9,9 @@ from raytide.actors.untyped import Handle, get
 
 NAMESPACE = "raytide"
 SCHEDULER = "scheduler"
+DEMAND_PREFIX = "raytide-demand:"
+"""Of placement groups that ask for nodes."""
+
 STANDBY_PREFIX = "standby:"
 CLAIM_S = 2.0
 """Longer than that, and a process of its own is up nearly as soon."""

@@ -12,10 +12,11 @@ from ray.exceptions import ActorDiedError, ActorUnavailableError, RayActorError
 from raytide.actors.calls import NoAnswer, unwrap
 from raytide.actors.names import NAMESPACE, SCHEDULER, has_scheduler, scheduler_actor
 from raytide.actors.scheduler.actor import SchedulerActor, Submission
+from raytide.actors.scheduler.autoscaling import withdraw_all
 from raytide.actors.scheduler.info import JobInfo, PlatformInfo
 from raytide.actors.scheduler.settings import PlatformSettings
 from raytide.actors.slots import sweep
-from raytide.actors.untyped import Handle
+from raytide.actors.untyped import Handle, head_node, near
 from raytide.core.model import JobId, JobSpec
 from raytide.errors import RequestRefused
 from raytide.state import StoredTenant, Work
@@ -37,6 +38,7 @@ def start_platform(settings: PlatformSettings) -> Platform:
     """
     if not has_scheduler():
         options: dict[str, Any] = {"name": SCHEDULER, "namespace": NAMESPACE, "lifetime": "detached"}
+        options["scheduling_strategy"] = near(head_node())
         SchedulerActor.options(**options, get_if_exists=True).remote(settings)
     platform = Platform("")
     platform.info()
@@ -188,6 +190,7 @@ class Platform:
         for actor in ray.util.list_named_actors(all_namespaces=True):
             if actor["namespace"] == NAMESPACE:
                 _kill(actor["name"])
+        withdraw_all()
         for group in ray.util.placement_group_table().values():
             if group["name"].startswith("raytide:"):
                 sweep(group["name"].split(":")[1], ())

@@ -15,6 +15,7 @@ from concurrent.futures import Future
 from functools import partial
 
 from raytide.actors.hosts import Found, Hosts
+from raytide.actors.metrics import export_pause
 from raytide.actors.names import claim_standby
 from raytide.actors.record import JournalFile, Record
 from raytide.actors.replica import Assignment
@@ -160,6 +161,7 @@ class Shell:
         for effect in effects:
             if isinstance(effect, Note):
                 self.record.note(effect.kind, effect.text, dict(effect.data))
+                export_pause(self._spec.name, effect.kind, effect.data)
         self._unsaved = self._unsaved or bool(effects) or _durable(self.state) != before
         if self._unsaved:
             guarded(self._spec.name, self._save)  # tried again with the next event: training does not wait for a disk

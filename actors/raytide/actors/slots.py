@@ -97,7 +97,7 @@ def find_node(nodes: Sequence[NodeView], name: str) -> NodeView:
 
 def group_name(job: str, slot: Slot) -> str:
     """Name of the placement group that holds ``slot`` for ``job``."""
-    return f"raytide:{job}:{slot.node[:12]}/{slot.index}"
+    return f"raytide:{job}:{slot.node[-12:]}/{slot.index}"
 
 
 def sweep(job: str, keep: Sequence[Slot]) -> None:

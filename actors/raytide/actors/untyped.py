@@ -81,6 +81,23 @@ def find_actor(name: str, namespace: str) -> Handle | None:
         return None
 
 
+def near(node: str) -> Any:
+    """Scheduling strategy of an actor that shall be on a node; it is elsewhere when that node is gone."""
+    module: Any = import_module("ray.util.scheduling_strategies")
+    return module.NodeAffinitySchedulingStrategy(node, soft=True)
+
+
+def this_node() -> str:
+    """Id of the node of this process."""
+    return str(_ray.get_runtime_context().get_node_id())
+
+
+def head_node() -> str:
+    """Id of the node with Ray's control service; of this one, if it is not to be seen."""
+    found = [n["NodeID"] for n in nodes() if n["Alive"] and "node:__internal_head__" in n["Resources"]]
+    return str(found[0]) if found else this_node()
+
+
 def node_address() -> str:
     """IP address of this node."""
     return str(_ray.util.get_node_ip_address())

@@ -12,8 +12,11 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 
 from raytide.actors.scheduler.adoption import first_events, open_commands
+from raytide.actors.scheduler.autoscaling import Autoscaling, RayGroups
 from raytide.actors.scheduler.book import Book
+from raytide.actors.scheduler.demand import Needs, needs
 from raytide.actors.scheduler.engine import Engine
+from raytide.actors.scheduler.exporter import Exporter
 from raytide.actors.scheduler.info import JobInfo, NodeInfo, PlatformInfo, ended_job, live_job, live_jobs, node_infos
 from raytide.actors.scheduler.masters import RayMasters
 from raytide.actors.scheduler.nodes import Cluster, NodeWatch
@@ -95,6 +98,15 @@ class Scheduler:
         self._warm = WarmPool(settings.standbys, lambda: [node.node for node in self._nodes() if node.open])
         threading.Thread(target=self._warm.run, name="raytide-standbys", daemon=True).start()
         threading.Thread(target=self._cancel_orphans, name="raytide-leases", daemon=True).start()
+        exporter = Exporter(self.platform, self._engine.ticks)
+        threading.Thread(target=exporter.run, name="raytide-metrics", daemon=True).start()
+        if settings.most_slots is not None:
+            autoscaling = Autoscaling(self._needs, RayGroups(settings.slot))
+            threading.Thread(target=autoscaling.run, name="raytide-demand", daemon=True).start()
+
+    def _needs(self) -> Needs:
+        most = self._settings.most_slots or 0
+        return self._engine.look(lambda controller, _: needs(controller, most, time.time()))
 
     def _cancel_orphans(self) -> None:
         """Jobs end some time after the processes that wait for them; for a thread of its own."""

@@ -10,6 +10,7 @@ import os
 import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -42,6 +43,9 @@ logger = logging.getLogger(__name__)
 MOST_ENTRIES = 2000
 """Of one round: more wait for the next one."""
 
+MOST_TICKS = 10_000
+"""Times of decisions that wait to be exported."""
+
 T = TypeVar("T")
 
 
@@ -72,6 +76,7 @@ class Engine:
         book: What is known of jobs beside the controller.
         submissions: Names of jobs by the keys under which they were handed in.
         tick_s: What the last decision took.
+        ticks: What each decision took that was not exported yet.
     """
 
     def __init__(
@@ -96,6 +101,7 @@ class Engine:
         self.submissions = store.submissions()
         self._names = set(self.submissions.values())
         self.tick_s: float = 0.0
+        self.ticks: deque[float] = deque(maxlen=MOST_TICKS)
         self._dispatcher = Dispatcher(masters, lambda job: self.book.pages[job].work, self.hear)
 
     # --- what happened -----------------------------------------------------------------------
@@ -203,6 +209,7 @@ class Engine:
             events = applicable(events, self._controller)
             commands = self._controller.tick(self._now, events)
             self.tick_s = time.perf_counter() - began_s
+            self.ticks.append(self.tick_s)
             said = self._number_commands(commands)
             self.book.commanded(said)
             entry_ = self._written(events, commands)

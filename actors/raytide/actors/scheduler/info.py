@@ -32,6 +32,7 @@ class JobInfo:
         story: What happened to it.
         kind: ``elastic`` or ``rigid``; empty where many jobs that are over are listed.
         storage: Root of its checkpoints and logs; empty likewise.
+        queued_s: Since when it waits, if it does.
     """
 
     job: str
@@ -66,6 +67,7 @@ class JobInfo:
     story: tuple[str, ...] = ()
     kind: str = ""
     storage: str = ""
+    queued_s: float = 0.0
 
     @property
     def ended(self) -> bool:
@@ -203,5 +205,6 @@ def _info(
         attained_gpu_s=past.attained_gpu_s,
         work=spec.work,
         story=past.story,
+        queued_s=past.queued_s,
         **more,  # type: ignore[arg-type]  # fields by name, from a status or a row
     )

@@ -13,7 +13,7 @@ from raytide.actors.grants import Grant
 from raytide.actors.names import NAMESPACE, master_name
 from raytide.actors.scheduler.work import ELASTIC, rigid_settings
 from raytide.actors.slots import sweep
-from raytide.actors.untyped import Handle, find_actor
+from raytide.actors.untyped import Handle, find_actor, near, this_node
 from raytide.core.model import JobId
 from raytide.errors import RaytideError, RequestRefused
 from raytide.state import Work
@@ -84,6 +84,7 @@ class RayMasters:
     @staticmethod
     def _create(job: JobId, work: Work) -> Handle:
         name: dict[str, Any] = {"name": master_name(job), "namespace": NAMESPACE, "lifetime": "detached"}
+        name["scheduling_strategy"] = near(this_node())  # on a node with slots, it would keep an idle one from going
         # Masters import PyTorch, which takes seconds; the scheduler starts without it.
         if work.kind == ELASTIC:
             from raytide.actors.master import MasterActor  # noqa: PLC0415 - as above

@@ -10,6 +10,7 @@ from typing import Any
 
 import ray
 
+from raytide.actors.names import DEMAND_PREFIX
 from raytide.actors.slots import slots_per_node
 from raytide.actors.untyped import draining_nodes, free_resources, nodes
 from raytide.core import Node
@@ -19,7 +20,8 @@ LOOK_S = 0.25
 LOOKS = 4
 """Slots count as used by others when they were in so many looks: Ray's figures are a moment old."""
 
-_LABELS = {"raytide.io/rack": "rack", "raytide.io/zone": "domain", "raytide.io/market": "market"}
+LABELS = {"raytide.io/rack": "rack", "raytide.io/zone": "domain", "raytide.io/market": "market"}
+"""Labels of Ray's nodes, and what they are called in the platform."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ class Cluster:
         if not slots:
             return None
         name = str(entry["NodeID"])
-        known = {ours: labels[theirs] for theirs, ours in _LABELS.items() if theirs in labels}
+        known = {ours: labels[theirs] for theirs, ours in LABELS.items() if theirs in labels}
         known["name"] = labels.get("raytide.node", name[:8])
         gpu_type = labels.get("ray.io/accelerator-type", next(iter(self._slot)).lower())
         return Node(name, slots, gpu_type, known)
@@ -87,7 +89,7 @@ class Cluster:
         """Slots that are not free, less those of the platform."""
         free, ours = free_resources(), Counter(self._confined())
         for group in ray.util.placement_group_table().values():
-            if group["name"].startswith("raytide:") and group["state"] == "CREATED":
+            if group["name"].startswith(("raytide:", DEMAND_PREFIX)) and group["state"] == "CREATED":
                 ours.update(group["bundles_to_node_id"].values())
         return {
             name: max(0, node.gpus - slots_per_node(self._slot, free[name]) - ours[name])

@@ -23,7 +23,8 @@ class PlatformSettings:
         policy: How many slots each job has, until it is set to another one.
         placer: Where they are.
         slot: Ray resources of one slot.
-        most_slots: Slots that the cluster can grow to; what it has, if None.
+        most_slots: Slots that an autoscaler can give the cluster: jobs up to this size are taken in, and nodes are
+            asked for when they wait. None for a cluster that stays as it is.
         costs: What changes cost a job.
         admin_sha256: Hash of the first administrator's token, for a store that has no administrator yet.
         standbys: Warm processes on each node.
