@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count, product
 from string import ascii_uppercase
@@ -28,6 +29,14 @@ def job_keys(jobs: Sequence[JobInfo]) -> dict[str, str]:
     """Letters by which the picture names jobs that hold slots."""
     letters = ("".join(found) for length in count(1) for found in product(ascii_uppercase, repeat=length))
     return dict(zip((job.job for job in jobs if job.gpus), letters, strict=False))
+
+
+def held_by_job(info: PlatformInfo) -> Counter[str]:
+    """Slots that each job holds; while it is resized, those that it will leave and those that it will have."""
+    holds: Counter[str] = Counter()
+    for node in info.nodes:
+        holds.update(dict(node.held))
+    return holds
 
 
 def tenant_colours(info: PlatformInfo) -> dict[str, str]:
@@ -72,9 +81,9 @@ def _row(node: NodeInfo, keys: Mapping[str, str], colours: Mapping[str, str]) ->
 
 def legend(info: PlatformInfo) -> Text:
     """What the colours and signs mean, with the slots of each tenant."""
-    parts = []
+    parts, holds = [], held_by_job(info)
     for tenant, colour in tenant_colours(info).items():
-        held = sum(job.gpus for job in info.jobs if job.tenant == tenant)
+        held = sum(holds[job.job] for job in info.jobs if job.tenant == tenant)
         parts.append(Text.assemble(("  ", f"on {colour}"), f" {tenant} {held}"))
     parts.append(Text(f"{FREE} free  {TAKEN} used by others  {SHUT} draining", style="dim"))
     line = Text("   ").join(parts)

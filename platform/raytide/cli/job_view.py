@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -79,9 +80,14 @@ def jobs_table(infos: Sequence[JobInfo], now_s: float) -> Table | Text:
             f"{info.samples_per_s:,.0f}" if info.samples_per_s else "-",
             since(info, now_s),
             progress(info),
-            where(info) if info.nodes else Text(first_line(info.reason), style="dim"),
+            where(info) if info.nodes else Text(why(info), style="dim"),
         )
     return made
+
+
+def why(info: JobInfo) -> str:
+    """Why it is as it is, without its place in the queue."""
+    return re.sub(r"^position \d+ of \d+: ", "", first_line(info.reason))
 
 
 def first_line(text: str) -> str:

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from raytide.cli import grid
 from raytide.cli.clock import clock, length
-from raytide.cli.job_view import first_line, progress, since, size, state_text
+from raytide.cli.job_view import progress, since, size, state_text, why
 from raytide.cli.render import table
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def frame(info: PlatformInfo, now_s: float, width: int, height: int) -> Group:
 
 def headline(info: PlatformInfo, now_s: float) -> Text:
     """How much is used, how many wait, what decides."""
-    slots, held = sum(node.slots for node in info.nodes), sum(job.gpus for job in info.jobs)
+    slots, held = sum(node.slots for node in info.nodes), sum(grid.held_by_job(info).values())
     waiting = sum(not job.gpus for job in info.jobs)
     share = f" ({held / slots:.0%})" if slots else ""
     line = Text.assemble(
@@ -89,7 +89,7 @@ def queue_table(jobs: list[JobInfo], now_s: float, most: int) -> RenderableType:
         bounds = f"{job.least}" if job.least == job.most else f"{job.least}..{job.most}"
         asleep = f"{job.state}: " if job.state != "pending" else ""
         waits = length(now_s - job.submitted_s)
-        made.add_row(place, job.job, job.tenant, bounds, waits, Text(asleep + first_line(job.reason), style="yellow"))
+        made.add_row(place, job.job, job.tenant, bounds, waits, Text(asleep + why(job), style="yellow"))
     return _with_rest(made, len(jobs) - most)
 
 

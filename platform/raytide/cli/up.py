@@ -132,7 +132,7 @@ def down(
             stop_head(head, Path.home())
         said = [
             "the platform is down",
-            f"jobs that had not ended: {', '.join(running)}; the next `raytide up` goes on with them"
+            f"jobs that had not ended: {', '.join(running)}; the next `raytide up` queues them again"
             if running
             else "",
             f"the Ray head at {head.address} is down" if head else "Ray goes on",
@@ -196,7 +196,7 @@ def up_text(info: PlatformInfo, head: Head | None, token: str) -> Text:
         ("token", token),
     ]
     if info.jobs:
-        rows.append(("jobs", f"{len(info.jobs)} of before go on"))
+        rows.append(("jobs", f"{len(info.jobs)} of before are queued again"))
     if not info.nodes:
         rows.append(("warning", f"no node has {slot_text(info.slot)}: no job can run yet"))
     lines = [Text.assemble((f"{name:<8}", "dim"), value) for name, value in rows]
