@@ -29,7 +29,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PIP) install --constraint constraints.txt --editable '.[$(EXTRAS)]'
 	@touch $@
 
-.PHONY: help setup demo test bench lint format types imports coverage test-gpu notebooks wheel clean
+.PHONY: help setup demo test test-slow bench lint format types imports coverage test-gpu notebooks wheel clean
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -44,6 +44,9 @@ test: $(STAMP) ## unit, property, contract, integration and fault tests (ARGS="-
 	@echo "raytide: running the tests"
 	@$(BIN)/python -m pytest -q -n 2 --durations=10 --durations-min=1 $(PLAIN_TESTS) $(ARGS) || [ $$? -eq $(NO_TESTS) ]
 	@$(BIN)/python -m pytest -q --durations=15 --durations-min=1 $(CLUSTER_TESTS) $(ARGS) || [ $$? -eq $(NO_TESTS) ]
+
+test-slow: $(STAMP) ## the tests that take minutes: a real autoscaler, Ray Train inside a platform, lost nodes
+	@$(BIN)/python -m pytest -q --slow -m slow --durations=15 --durations-min=1 $(CLUSTER_TESTS) $(ARGS)
 
 bench: $(STAMP) ## every script of tests/bench in turn; each ends with one line of JSON
 	@shopt -s nullglob; for script in tests/bench/[a-z]*.py; do \

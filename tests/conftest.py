@@ -15,8 +15,15 @@ TIERS = frozenset({"unit", "property", "contract", "replay", "integration", "fau
 HERE = Path(__file__).parent
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--slow", action="store_true", help="run the tests that take minutes, too")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    skipped = pytest.mark.skip(reason="takes a minute or more; runs with --slow (make test-slow)")
     for item in items:
+        if item.get_closest_marker("slow") and not config.getoption("--slow"):
+            item.add_marker(skipped)
         tier = item.path.relative_to(HERE).parts[0]
         if tier in TIERS:
             item.add_marker(tier)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 
+import pytest
+
 from raytide.actors.client import find_job
 from support import ray_jobs
 from support.platform import go, kill_scheduler, running_platform, submit, trains, until
@@ -36,6 +38,7 @@ def test_jobs_go_on_without_their_scheduler(cluster, tmp_path):
             ray_jobs.assert_samples_once(tmp_path / name)
 
 
+@pytest.mark.slow
 def test_a_node_goes_under_two_jobs_at_once(cluster, tmp_path):
     extra = cluster.add_node("node-c")
     with running_platform(tmp_path, policy="fifo", placer="spread") as platform:

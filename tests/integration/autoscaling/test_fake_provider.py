@@ -29,6 +29,7 @@ def demanded() -> list[str]:
     return [g["state"] for g in groups if g["name"].startswith("raytide-demand:") and g["state"] != "REMOVED"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not port_is_free(), reason="the fake provider needs port 6379, where somebody listens")
 def test_nodes_come_for_a_job_and_go_after_it(tmp_path: Path) -> None:
     with fake_cloud({"worker": WORKER}, IDLE_S), small_platform(tmp_path, SLOT, most_slots=4) as platform:

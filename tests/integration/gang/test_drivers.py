@@ -51,6 +51,7 @@ time.sleep(600)
 """
 
 
+@pytest.mark.slow
 def test_ray_train_stays_on_the_granted_nodes(scheduler: Any, tmp_path: Path) -> None:
     with rigid(scheduler, tmp_path, TRAINER, launch="driver") as job:
         granted = node_ids()["node-b"]
@@ -66,6 +67,7 @@ def test_ray_train_stays_on_the_granted_nodes(scheduler: Any, tmp_path: Path) ->
         assert job.wait_told("running").world_size == 2
 
 
+@pytest.mark.slow
 def test_what_a_driver_holds_is_free_when_it_is_suspended(scheduler: Any, tmp_path: Path) -> None:
     with rigid(scheduler, tmp_path, ACTORS, launch="driver", grace_s=5.0) as job:
         first, second = node_ids()["node-b"], node_ids()["node-a"]
