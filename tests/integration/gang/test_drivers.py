@@ -40,6 +40,7 @@ print("fitted on", os.environ["RAYTIDE_SLOTS"], "slots")
 
 ACTORS = """
 import os, sys, time
+import pytest
 import ray
 from raytide.train.granted import granted_nodes
 ray.init(log_to_driver=False)
