@@ -16,7 +16,7 @@ from raytide.submission.access import hash_token, make_token
 from raytide.train import ElasticTrainer, RunConfig, ScalingConfig
 from support import loops, ray_jobs
 
-WAIT_S = 60.0
+WAIT_S = 90.0
 assert ray_jobs  # its import lets loops travel by value
 
 

@@ -190,10 +190,10 @@ class Platform:
         for actor in ray.util.list_named_actors(all_namespaces=True):
             if actor["namespace"] == NAMESPACE:
                 _kill(actor["name"])
-        withdraw_all()
         for group in ray.util.placement_group_table().values():
             if group["name"].startswith("raytide:"):
                 sweep(group["name"].split(":")[1], ())
+        withdraw_all()  # last: the scheduler may have asked until it was gone
 
     def _call(self, method: str, *arguments: object, **named: object) -> Any:
         deadline_s = time.monotonic() + AWAY_S

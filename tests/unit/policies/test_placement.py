@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from raytide.core import NOWHERE, Cluster, Job, Placement, replicas
+from raytide.core import NOWHERE, Cluster, Controller, Job, Node, Placement, replicas, rigid
+from raytide.core.commands import Scale
+from raytide.core.events import NodeDraining, Started, Submitted
+from raytide.policies.fifo import Fifo
 from raytide.policies.placement import Consolidated, Count, MostFree, Pack, Random, Spread
 from support.scheduling import job, nodes
 
@@ -91,3 +94,22 @@ def test_every_free_slot_has_the_same_chance():
         given[placement.nodes[0]] += 1
     assert given["n0"] == pytest.approx(100, abs=30)
     assert given["n1"] == pytest.approx(700, abs=60)
+
+
+@pytest.mark.parametrize("placer", [Pack(), Spread(), MostFree(), Consolidated()], ids=lambda placer: placer.name)
+def test_a_node_that_will_go_is_left_where_there_is_room(placer):
+    controller = Controller(Fifo(), placer, [Node("a", 4), Node("b", 4)])
+    controller.tick(0.0, [Submitted(rigid("j", "t", 0.0, 2))])
+    controller.tick(1.0, [Started("j")])
+    placement = controller.table.cluster.placement("j")
+    (command,) = controller.tick(2.0, [NodeDraining(placement.nodes[0])])
+    (other,) = {"a", "b"} - {placement.nodes[0]}
+    assert command == Scale("j", replicas(2), Placement(((other, 2),)))
+
+
+def test_a_node_that_will_go_is_kept_while_there_is_no_room():
+    controller = Controller(Fifo(), Pack(), [Node("a", 4), Node("b", 1)])
+    controller.tick(0.0, [Submitted(rigid("j", "t", 0.0, 2))])
+    controller.tick(1.0, [Started("j")])
+    assert controller.tick(2.0, [NodeDraining("a")]) == []
+    assert controller.table.cluster.placement("j") == Placement((("a", 2),))

@@ -1,6 +1,7 @@
 """Placers that look at numbers of free slots only, not at the network.
 
-All of them keep what a growing job has and add to it, and take from a shrinking one where it has least.
+All of them keep what a growing job has and add to it, and take from a shrinking one where it has least; what a job
+has on nodes that will go is given up as soon as there is room elsewhere.
 """
 
 from __future__ import annotations
@@ -46,11 +47,19 @@ class _ByOrder:
 
     def place(self, cluster: Cluster, job: Job, shape: Shape) -> Placement | None:
         """A placement out of what is free and what the job holds; None if there is none now."""
-        have = cluster.placement(job.job)
-        more = job.spec.gpus(shape) - have.total
-        if more > 0:
-            return grown(cluster, have, more, self._order)
-        return shrunk(have, -more) if shape else NOWHERE
+        if not shape:
+            return NOWHERE
+        have, gpus = cluster.placement(job.job), job.spec.gpus(shape)
+        stays = tuple((node, count) for node, count in have.gpus if cluster.is_open(node))
+        if len(stays) < len(have.gpus):  # nodes that will go are left, if there is room elsewhere
+            moved = self._around(cluster, Placement(stays), gpus)
+            if moved is not None:
+                return moved
+        return self._around(cluster, have, gpus)
+
+    def _around(self, cluster: Cluster, have: Placement, gpus: int) -> Placement | None:
+        more = gpus - have.total
+        return grown(cluster, have, more, self._order) if more > 0 else shrunk(have, -more)
 
 
 def _emptiest(cluster: Cluster, _count: int) -> Iterator[tuple[str, int]]:
