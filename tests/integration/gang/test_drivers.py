@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from raytide.actors.slots import cluster_view
 from support.cluster import SLOTS_PER_NODE
 from support.gang_jobs import node_ids, rigid
@@ -40,7 +42,6 @@ print("fitted on", os.environ["RAYTIDE_SLOTS"], "slots")
 
 ACTORS = """
 import os, sys, time
-import pytest
 import ray
 from raytide.train.granted import granted_nodes
 ray.init(log_to_driver=False)
