@@ -90,10 +90,11 @@ class Cluster:
         free, ours = free_resources(), Counter(self._confined())
         for group in ray.util.placement_group_table().values():
             if group["name"].startswith(("raytide:", DEMAND_PREFIX)) and group["state"] == "CREATED":
-                ours.update(group["bundles_to_node_id"].values())
+                for index, node in group["bundles_to_node_id"].items():
+                    ours[node] += slots_per_node(self._slot, group["bundles"][index])
         return {
-            name: max(0, node.gpus - slots_per_node(self._slot, free[name]) - ours[name])
-            for name, node in present.items()
+            name: max(0, seen.gpus - slots_per_node(self._slot, free[name]) - ours[name])
+            for name, seen in present.items()
             if name in free
         }
 
