@@ -92,7 +92,7 @@ class Replica:
         """Make the device context; returns the process id."""
         if torch.cuda.is_available():
             torch.cuda.init()
-        torch.optim.SGD([torch.zeros(1)])  # the first optimizer imports torch._dynamo, which takes two seconds
+        _rehearse()
         return os.getpid()
 
     @in_group("control")
@@ -142,6 +142,14 @@ class Replica:
         """Returns when the loop is over; an error instead means that the process died."""
         self._exit.wait()
         return self._reason
+
+
+def _rehearse() -> None:
+    """One step of the smallest training there is: the first one in a process imports and starts what takes seconds."""
+    model = torch.nn.Linear(1, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+    model(torch.zeros(1, 1)).sum().backward()
+    optimizer.step()
 
 
 def _give_up_slot() -> None:

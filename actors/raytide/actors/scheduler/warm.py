@@ -23,6 +23,9 @@ from raytide.actors.untyped import Handle, find_actor, get
 logger = logging.getLogger(__name__)
 
 LOOK_S = 0.5
+QUIET_S = 5.0
+"""Nobody is replaced so soon after a claim: importing PyTorch would take the cores from the job that is starting."""
+
 WARM_S = 120.0
 
 
@@ -40,11 +43,13 @@ class WarmPool:
         self._lock = threading.Lock()
         self._ready: dict[str, list[str]] = {}
         self._coming: dict[str, tuple[str, Any]] = {}
+        self._claimed_s = 0.0
 
     def claim(self, node: str) -> str:
         """The name of a standby on a node, which is the caller's from now on; empty if none is ready."""
         with self._lock:
             ready = self._ready.get(node)
+            self._claimed_s = time.monotonic()
             return ready.pop() if ready else ""
 
     def counts(self) -> Mapping[str, int]:
@@ -74,7 +79,8 @@ class WarmPool:
                 for node in nodes
                 for _ in range(self._per_node - len(self._ready.get(node, ())) - coming.count(node))
             ]
-        for node in missing:
+            is_quiet = time.monotonic() - self._claimed_s > QUIET_S
+        for node in missing if is_quiet else ():
             self._start(node)
 
     def _gather(self) -> None:
