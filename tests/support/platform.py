@@ -28,7 +28,7 @@ assert ray_jobs  # its import lets loops travel by value
 @contextmanager
 def running_platform(folder: Path, **settings: Any) -> Iterator[Platform]:
     """A platform with its administrator's token; every job and slot is gone afterwards."""
-    token = make_token()
+    token = settings.pop("token", None) or make_token()
     store = settings.pop("store", f"sqlite:///{folder}/platform.db")
     settings = {"policy": "tide", "slot": {"CPU": 1.0}, **settings}
     start_platform(PlatformSettings(store=store, admin_sha256=hash_token(token), **settings))

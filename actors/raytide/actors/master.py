@@ -79,9 +79,11 @@ class JobMaster:
             RequestRefused: They are not free.
         """
         phase, count = self._shell.state.phase, sum(grant.values())
-        if self._shell.knows(request) or (phase is not Phase.SUSPENDED and self._shell.state.replicas):
-            return  # said again after a restart of the scheduler
+        if self._shell.knows(request):
+            return
         self._hosts.limit(grant)
+        if phase is not Phase.SUSPENDED and self._shell.state.replicas:
+            return  # said again by a scheduler that restarted; or the whole cluster did, and it recovers on these slots
         slots = self._hosts.find(count, least=count)
         if not slots:
             raise RequestRefused(f"job {self._spec.name}: its {count} slots are not free: {self._free_text()}")

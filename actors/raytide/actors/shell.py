@@ -10,6 +10,7 @@ import logging
 import queue
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
@@ -78,6 +79,8 @@ class Shell:
             state = JobState(self._spec.name, self._spec.bounds(), last_checkpoint=self._spec.checkpoint)
             return Master(state, address)
         state, names, self.record = known
+        if self._spec.managed:  # what it was granted, as far as it has used it; the scheduler says the rest
+            self.hosts.limit(Counter(record.slot.node for record in state.replicas.values()))
         self._inbox.put(Restarted())
         for replica, record in state.replicas.items():
             start = StartReplica(replica, record.slot, record.initial, state.position, state.last_checkpoint)

@@ -6,9 +6,11 @@ import os
 import signal
 
 import pytest
+import torch
 
 from raytide.actors.client import find_job
-from support import ray_jobs
+from raytide.submission.access import make_token
+from support import loops, ray_jobs
 from support.platform import go, kill_scheduler, running_platform, submit, trains, until
 
 
@@ -68,3 +70,17 @@ def test_a_killed_replica_comes_back_on_its_slot(cluster, tmp_path):
         go(tmp_path, "a")
         assert platform.wait("a", 60.0).state == "succeeded"
         ray_jobs.assert_samples_once(tmp_path / "a")
+
+
+def test_a_platform_that_ended_with_all_its_processes_goes_on_from_its_store(cluster, tmp_path):
+    token = make_token()
+    with running_platform(tmp_path, token=token) as platform:
+        submit(platform, tmp_path, "a", 1, config={"save": True})
+        until(platform, "a", lambda info: info.checkpoint != "", "a checkpoint")
+    with running_platform(tmp_path, token=token) as platform:
+        assert platform.job("a").state in ("pending", "starting", "running")
+        until(platform, "a", lambda info: info.state == "running" and info.step > 0, "a step")
+        go(tmp_path, "a")
+        assert platform.wait("a", 90.0).state == "succeeded"
+        found, expected = torch.load(tmp_path / "a" / "rank0.pt"), loops.reference()
+        assert all(torch.allclose(found[name], expected[name], rtol=1e-9) for name in expected)
