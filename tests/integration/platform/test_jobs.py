@@ -47,13 +47,13 @@ def test_who_may_do_what(cluster, tmp_path):
             nobody.cancel("waits")
         with pytest.raises(AccessDenied, match="is for administrators; this token is tenant lab's"):
             boss.set_policy("fifo")
-        with pytest.raises(AccessDenied, match="tenant lab is not this token's"):
+        with pytest.raises(AccessDenied, match="submission: tenant lab is not this token's, which is tenant group's"):
             submit(member, tmp_path, "above", 1, tenant="lab")
         assert nobody.job("waits").state == "pending"  # public
         with pytest.raises(RequestRefused, match="there is no job 'ghost'"):
             boss.cancel("ghost")
         submit(boss, tmp_path, "of-lab", 64)
-        with pytest.raises(AccessDenied, match="job of-lab is tenant lab's"):
+        with pytest.raises(AccessDenied, match="cancel of job of-lab: tenant lab is not this token's"):
             member.cancel("of-lab")
         boss.cancel("waits")  # of a tenant below it
         assert platform.wait("waits", 20.0).state == "cancelled"

@@ -17,6 +17,7 @@ from raytide.actors.scheduler.book import Book
 from raytide.actors.scheduler.demand import Needs, needs
 from raytide.actors.scheduler.engine import Engine
 from raytide.actors.scheduler.exporter import Exporter
+from raytide.actors.scheduler.gate import Gate
 from raytide.actors.scheduler.info import JobInfo, NodeInfo, PlatformInfo, ended_job, live_job, live_jobs, node_infos
 from raytide.actors.scheduler.masters import RayMasters
 from raytide.actors.scheduler.nodes import Cluster, NodeWatch
@@ -25,7 +26,7 @@ from raytide.actors.scheduler.warm import WarmPool
 from raytide.actors.scheduler.work import Terms
 from raytide.actors.status import JobStatus
 from raytide.actors.untyped import actor_class, in_group
-from raytide.core import Controller, ControllerConfig, JobSpec, Tenant, TenantTree
+from raytide.core import Controller, ControllerConfig, JobSpec, TenantTree
 from raytide.core.events import (
     BoundsChanged,
     CancelRequested,
@@ -36,10 +37,10 @@ from raytide.core.events import (
     TenantsChanged,
 )
 from raytide.core.model import JobId
-from raytide.errors import AccessDenied, RequestRefused
+from raytide.errors import RequestRefused
 from raytide.policies.registry import make_placer, make_policy
 from raytide.state import NewJob, StateError, StateStore, StoredTenant, Work
-from raytide.submission.access import Caller, Credential, may_change, who
+from raytide.submission.access import Caller
 
 logger = logging.getLogger(__name__)
 
@@ -76,19 +77,18 @@ class Scheduler:
         logging.getLogger("alembic").setLevel(logging.WARNING)
         self._settings = settings
         self._store = _open(settings.store)
-        self._add_first_admin()
-        self._load_tenants()
+        self._gate = Gate(self._store, settings.admin_sha256)
         policy = self._store.setting("policy") or settings.policy
         self._incarnation = self._store.begin_incarnation(settings.setup(policy))
         saved = self._store.load()
         config = ControllerConfig(most_gpus=settings.most_slots, costs=settings.costs)
-        controller = Controller(make_policy(policy), make_placer(settings.placer), (), self._tree, config)
+        controller = Controller(make_policy(policy), make_placer(settings.placer), (), self._gate.tree, config)
         self._engine = Engine(controller, self._store, self._incarnation, RayMasters())
         for row, work in saved.jobs:
             self._engine.book.restore(row, work)
         cluster = Cluster(settings.slot, self._confined)
         seen = cluster.look()
-        events = first_events(saved, list(seen.nodes.values()), self._tree)
+        events = first_events(saved, list(seen.nodes.values()), self._gate.tree)
         self._engine.begin(events, saved.now_s)
         running = [row.spec.job for row, _ in saved.jobs if not row.request and row.past.state == "running"]
         self._engine.say_again(open_commands(saved), running)
@@ -131,38 +131,13 @@ class Scheduler:
 
         return self._engine.look(count)
 
-    # --- who calls ---------------------------------------------------------------------------
-
-    def _add_first_admin(self) -> None:
-        if self._settings.admin_sha256 and not any(stored.admin for stored in self._store.tenants()):
-            self._store.put_tenant(StoredTenant(Tenant("admin"), self._settings.admin_sha256, admin=True))
-
-    def _load_tenants(self) -> None:
-        stored = self._store.tenants()
-        self._credentials = [Credential(s.tenant.tenant, s.token_hash, s.admin) for s in stored if s.token_hash]
-        self._tree = TenantTree([s.tenant for s in stored])
-
-    def _caller(self, token: str, what: str) -> Caller:
-        try:
-            return who(token, self._credentials)
-        except AccessDenied as error:
-            logger.warning("%s refused: %s", what, error)
-            raise
-
-    def _admin(self, token: str, what: str) -> None:
-        caller = self._caller(token, what)
-        if not caller.admin:
-            logger.warning("%s refused to tenant %s", what, caller.tenant)
-            raise AccessDenied(f"{what} is for administrators; this token is tenant {caller.tenant}'s")
-
-    def _owner(self, token: str, job: JobId, what: str) -> None:
-        caller = self._caller(token, what)
+    def _owned(self, token: str, job: JobId, what: str) -> JobInfo:
+        """A job that has not ended, for a caller who may change it."""
         info = self._find(job)
-        if not may_change(caller, info.tenant, self._tree):
-            logger.warning("%s of job %s refused to tenant %s", what, job, caller.tenant)
-            raise AccessDenied(f"job {job} is tenant {info.tenant}'s; this token is tenant {caller.tenant}'s")
+        self._gate.tenant(token, info.tenant, f"{what} of job {job}")
         if info.ended:
             raise RequestRefused(f"job {job} has {info.state}")
+        return info
 
     # --- calls of clients --------------------------------------------------------------------
 
@@ -174,10 +149,7 @@ class Scheduler:
             AccessDenied: The token is not that of the tenant, or of one above it.
             RaytideError: The name is taken.
         """
-        caller = self._caller(token, "submission")
-        tenant = submission.spec.tenant or caller.tenant
-        if not may_change(caller, tenant, self._tree):
-            raise AccessDenied(f"tenant {tenant} is not this token's: it is tenant {caller.tenant}'s")
+        tenant = self._gate.tenant(token, submission.spec.tenant, "submission")
         spec = replace(submission.spec, tenant=tenant, submitted_s=time.time())
         _wait(self._engine.submit(NewJob(spec, submission.work, submission.key)))
         return self._find(self._engine.submissions[submission.key])
@@ -185,19 +157,19 @@ class Scheduler:
     @in_group("calls")
     def cancel(self, token: str, job: JobId) -> None:
         """End a job; its slots are free when it has left."""
-        self._owner(token, job, "cancel")
+        self._owned(token, job, "cancel")
         _wait(self._engine.tell(CancelRequested(job)))
 
     @in_group("calls")
     def suspend(self, token: str, job: JobId) -> None:
         """Save a job and let it rest until it is resumed."""
-        self._owner(token, job, "suspend")
+        self._owned(token, job, "suspend")
         _wait(self._engine.tell(SuspendRequested(job)))
 
     @in_group("calls")
     def resume(self, token: str, job: JobId) -> None:
         """Let a job that rests wait for its turn."""
-        self._owner(token, job, "resume")
+        self._owned(token, job, "resume")
         _wait(self._engine.tell(ResumeRequested(job)))
 
     @in_group("calls")
@@ -207,8 +179,7 @@ class Scheduler:
         Raises:
             RequestRefused: They are outside, or no range.
         """
-        self._owner(token, job, "scale")
-        info, terms = self._find(job), self._terms(job)
+        info, terms = self._owned(token, job, "scale"), self._terms(job)
         if not terms.least <= least <= most <= terms.most:
             submitted = f"{terms.least}:{terms.most}"
             raise RequestRefused(f"{least}:{most} is no range inside {submitted}, with which job {job} was submitted")
@@ -221,8 +192,7 @@ class Scheduler:
         Raises:
             RequestRefused: It holds nothing that it could keep.
         """
-        self._owner(token, job, "pin")
-        info = self._find(job)
+        info = self._owned(token, job, "pin")
         terms = self._terms(job)
         least, most = (info.count, info.count) if pinned else (terms.least, terms.most)
         if not least:
@@ -239,7 +209,7 @@ class Scheduler:
         Raises:
             ConfigError: There is none of this name.
         """
-        self._admin(token, "policy set")
+        self._gate.admin(token, "policy set")
         make_policy(name)
         self._store.put_setting("policy", name)
         threading.Timer(LEAVE_S, os._exit, args=(1,)).start()
@@ -251,7 +221,7 @@ class Scheduler:
         Raises:
             ConfigError: The tree would make no sense.
         """
-        self._admin(token, "tenant set")
+        self._gate.admin(token, "tenant set")
         known = {s.tenant.tenant: s for s in self._store.tenants()}
         before = known.get(stored.tenant.tenant)
         if before is not None and not stored.token_hash:
@@ -267,7 +237,7 @@ class Scheduler:
         Raises:
             RequestRefused: There is none, or it is the last administrator.
         """
-        self._admin(token, "tenant remove")
+        self._gate.admin(token, "tenant remove")
         known = {s.tenant.tenant: s for s in self._store.tenants()}
         if tenant not in known:
             raise RequestRefused(f"there is no tenant {tenant!r}; known: {', '.join(sorted(known))}")
@@ -279,8 +249,8 @@ class Scheduler:
         self._tenants_changed()
 
     def _tenants_changed(self) -> None:
-        self._load_tenants()
-        _wait(self._engine.tell(TenantsChanged(self._tree)))
+        self._gate.reload()
+        _wait(self._engine.tell(TenantsChanged(self._gate.tree)))
 
     @in_group("calls")
     def drain(self, token: str, node: str) -> str:
@@ -289,7 +259,7 @@ class Scheduler:
         Raises:
             RequestRefused: There is none of this name, or several.
         """
-        self._admin(token, "node drain")
+        self._gate.admin(token, "node drain")
         infos = self._nodes()
         found = [n.node for n in infos if n.name == node] or [n.node for n in infos if n.node.startswith(node)]
         if len(found) != 1:
@@ -300,7 +270,7 @@ class Scheduler:
     @in_group("calls")
     def close(self, token: str) -> None:
         """The platform is to be shut down: says whether the caller may do that."""
-        self._admin(token, "down")
+        self._gate.admin(token, "down")
 
     def _nodes(self) -> tuple[NodeInfo, ...]:
         return self._engine.look(lambda controller, _: node_infos(controller))
@@ -365,7 +335,7 @@ class Scheduler:
     @in_group("views")
     def whoami(self, token: str) -> Caller:
         """Whose token it is."""
-        return self._caller(token, "whoami")
+        return self._gate.caller(token, "whoami")
 
     @in_group("views")
     def pid(self) -> int:
