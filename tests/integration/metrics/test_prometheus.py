@@ -6,6 +6,7 @@ import re
 import urllib.request
 from pathlib import Path
 
+import pytest
 import ray
 
 from raytide.actors.metrics import METRICS
@@ -20,7 +21,7 @@ REPORT_S = 45.0
 def scraped() -> dict[str, float]:
     """Samples of raytide at all endpoints, by name and labels."""
     found: dict[str, float] = {}
-    for node in ray.nodes():
+    for node in (node for node in ray.nodes() if node["Alive"]):
         url = f"http://{node['NodeManagerAddress']}:{node['MetricsExportPort']}/metrics"
         with urllib.request.urlopen(url, timeout=10) as answer:
             text = answer.read().decode()
@@ -40,6 +41,7 @@ def value(samples: dict[str, float], name: str, **labels: str) -> float | None:
     return None
 
 
+@pytest.mark.slow
 def test_metrics_arrive_where_prometheus_looks(cluster: TestCluster, tmp_path: Path) -> None:
     with small_platform(tmp_path, SLOT) as platform:
         hand_in(platform, tmp_path, "metered", (1, 2), SLOT, tenant="vision")
