@@ -9,6 +9,8 @@ import pytest
 import torch
 
 from raytide.actors.client import find_job
+from raytide.core import Tenant
+from raytide.state import StoredTenant
 from raytide.submission.access import make_token
 from support import loops, ray_jobs
 from support.platform import go, kill_scheduler, running_platform, submit, trains, until
@@ -21,8 +23,9 @@ def pids(name: str) -> list[int]:
 
 def test_jobs_go_on_without_their_scheduler(cluster, tmp_path):
     with running_platform(tmp_path, policy="fifo") as platform:
-        submit(platform, tmp_path, "a", 2)
-        submit(platform, tmp_path, "waits", 8)
+        platform.put_tenant(StoredTenant(Tenant("lab", limit_gpus=2)))
+        submit(platform, tmp_path, "a", 2, tenant="lab")
+        submit(platform, tmp_path, "waits", 1, tenant="lab")
         trains(platform, "a", 2)
         before, processes = platform.info(), pids("a")
         kill_scheduler(platform)

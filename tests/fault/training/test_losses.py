@@ -26,7 +26,7 @@ from support.ray_jobs import (
 )
 
 
-@pytest.mark.parametrize("rank", [0, 2])
+@pytest.mark.parametrize("rank", [0, pytest.param(2, marks=pytest.mark.slow)])
 def test_kill_of_any_rank_loses_nothing(cluster: TestCluster, tmp_path: Path, rank: int) -> None:
     """A lost worker is noticed at once by everybody, rank 0 (where others keep their store) included."""
     plan = {"kind": "kill", "rank": rank, "step": 5}
@@ -107,6 +107,7 @@ def test_all_replicas_lost_restarts_from_the_checkpoint(cluster: TestCluster, tm
         assert weights
 
 
+@pytest.mark.slow
 def test_second_loss_during_recovery(cluster: TestCluster, tmp_path: Path) -> None:
     """Two of four die within milliseconds: one recovery interrupts the other."""
     with running(tmp_path, start=4) as job:
@@ -166,6 +167,7 @@ def test_node_lost_with_its_replicas_and_used_again(cluster: TestCluster, tmp_pa
     cluster.kill_node(again)
 
 
+@pytest.mark.slow
 def test_transfer_that_fails_half_way(cluster: TestCluster, tmp_path: Path) -> None:
     """The newcomer dies while its state arrives: the old members go on, and the job still grows later."""
     with running(tmp_path, start=2, loop=loops.wounded_transfer) as job:

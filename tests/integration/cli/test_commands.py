@@ -125,6 +125,7 @@ def test_a_job_is_changed_while_it_runs(shell: subprocess.Popen[str], address: s
     assert result["metrics"]["accuracy"] > 0.5
 
 
+@pytest.mark.slow
 def test_a_profile_measures_every_size_and_a_suspended_job_goes_on(address: str, tmp_path: Path):
     from raytide.cli.running import load
     from raytide.train import RunConfig, ScalingConfig

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import ray
 
 from raytide.actors.platform import Platform
@@ -17,6 +18,7 @@ SLOT = {"CPU": 1.0}
 NOTICE_S = 120
 
 
+@pytest.mark.slow
 def test_a_node_that_people_drain_is_left(cluster: TestCluster, tmp_path: Path) -> None:
     with small_platform(tmp_path, SLOT) as platform:
         node = starts(platform, tmp_path)

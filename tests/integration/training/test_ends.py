@@ -20,6 +20,7 @@ from support.ray_jobs import assert_as_fixed_size, held_slots, running, wait_siz
 WHOLE_NODES = {"resources_per_worker": {"CPU": float(SLOTS_PER_NODE)}}
 
 
+@pytest.mark.slow
 def test_slots_are_free_when_the_result_is_there(cluster: TestCluster, tmp_path: Path) -> None:
     """Jobs follow each other without a wait: each takes the whole cluster."""
     for turn in range(2):

@@ -39,6 +39,7 @@ def test_shrink_to_one_and_rejoin_repeatedly(cluster: TestCluster, tmp_path: Pat
         assert_as_fixed_size(tmp_path, job)
 
 
+@pytest.mark.slow
 def test_requests_at_the_same_time_are_merged_or_queued(cluster: TestCluster, tmp_path: Path) -> None:
     """Three requests at once: none is lost, none waits for ever."""
     with running(tmp_path, start=2) as job:
@@ -110,6 +111,7 @@ def test_suspend_and_resume_at_another_size(cluster: TestCluster, tmp_path: Path
         assert_as_fixed_size(tmp_path, job)
 
 
+@pytest.mark.slow
 def test_loader_processes_keep_working_over_resizes(cluster: TestCluster, tmp_path: Path) -> None:
     """Two loader processes with prefetch in every replica, while it grows and shrinks."""
     with running(tmp_path, config={"num_workers": 2}) as job:

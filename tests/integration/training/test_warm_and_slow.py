@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import pytest
 import ray
 
 from raytide.actors.names import NAMESPACE
@@ -59,6 +60,7 @@ def test_a_standby_leaves_the_last_slot_to_growth(cluster: TestCluster, tmp_path
         job.stop()
 
 
+@pytest.mark.slow
 def test_a_straggler_is_named_and_replaced(cluster: TestCluster, tmp_path: Path) -> None:
     """One process of three is slow in its own work; another one takes its place and training speeds up."""
     config = {"sleep_s": 0.05, "epochs": 4000, "drag": {"rank": 1, "s": 0.4}}
