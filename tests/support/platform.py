@@ -21,6 +21,7 @@ from raytide.submission.access import hash_token, make_token
 from raytide.train import ElasticTrainer, RunConfig, ScalingConfig
 from support import loops, ray_jobs
 
+SLOT = {"CPU": 1.0}
 WAIT_S = 120.0
 assert ray_jobs  # its import lets loops travel by value
 
@@ -30,7 +31,7 @@ def running_platform(folder: Path, **settings: Any) -> Iterator[Platform]:
     """A platform with its administrator's token; every job and slot is gone afterwards."""
     token = settings.pop("token", None) or make_token()
     store = settings.pop("store", f"sqlite:///{folder}/platform.db")
-    settings = {"policy": "tide", "slot": {"CPU": 1.0}, **settings}
+    settings = {"policy": "tide", "slot": SLOT, **settings}
     start_platform(PlatformSettings(store=store, admin_sha256=hash_token(token), **settings))
     platform = Platform(token)
     try:
@@ -40,10 +41,7 @@ def running_platform(folder: Path, **settings: Any) -> Iterator[Platform]:
         raise
     finally:
         platform.shut_down()
-        deadline_s = time.monotonic() + WAIT_S
-        while leftovers():
-            assert time.monotonic() < deadline_s, leftovers()
-            time.sleep(0.1)
+        wait_for(lambda: not leftovers(), "the platform's actors and groups to go")
 
 
 def leftovers() -> list[str]:
@@ -71,6 +69,15 @@ def submit(platform: Platform, folder: Path, name: str, workers: Any = 1, **opti
 def go(folder: Path, name: str) -> None:
     """Let a job finish."""
     (folder / name / "go").touch()
+
+
+def wait_for(condition: Callable[[], Any], what: str, limit_s: float = WAIT_S) -> Any:
+    """The first true value of a condition; asked ten times a second."""
+    deadline_s = time.monotonic() + limit_s
+    while not (found := condition()):
+        assert time.monotonic() < deadline_s, f"waited {limit_s:.0f} s for {what}"
+        time.sleep(0.1)
+    return found
 
 
 def until(platform: Platform, job: str, condition: Callable[[JobInfo], bool], what: str) -> JobInfo:

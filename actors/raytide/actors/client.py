@@ -15,7 +15,7 @@ import ray
 from ray.exceptions import RayError
 
 from raytide.actors.calls import unwrap
-from raytide.actors.names import NAMESPACE, master_name
+from raytide.actors.names import MASTER_PREFIX, NAMESPACE, master_name
 from raytide.actors.progress import Progress
 from raytide.actors.slots import sweep
 from raytide.actors.untyped import Handle, get
@@ -54,7 +54,7 @@ def list_jobs() -> list[str]:
     """Names of the jobs on the connected cluster."""
     actors = ray.util.list_named_actors(all_namespaces=True)
     names = [a["name"] for a in actors if a["namespace"] == NAMESPACE]
-    return sorted(n.removeprefix("master:") for n in names if n.startswith("master:"))
+    return sorted(n.removeprefix(MASTER_PREFIX) for n in names if n.startswith(MASTER_PREFIX))
 
 
 class RayJobHandle:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ray.exceptions import RayError
@@ -130,8 +130,7 @@ class ManagedJobHandle:
     def _cost(info: JobInfo) -> RequestCost:
         return RequestCost(info.count, info.generation, 0.0, 0.0, 0, 0.0, 0.0, info.checkpoint)
 
-    def _wait(self, condition: object, what: str) -> JobInfo:
-        assert callable(condition)
+    def _wait(self, condition: Callable[[JobInfo], bool], what: str) -> JobInfo:
         deadline_s = time.monotonic() + CHANGE_S
         while True:
             info = self.info()

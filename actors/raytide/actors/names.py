@@ -12,14 +12,14 @@ SCHEDULER = "scheduler"
 DEMAND_PREFIX = "raytide-demand:"
 """Of placement groups that ask for nodes."""
 
-STANDBY_PREFIX = "standby:"
+MASTER_PREFIX, STANDBY_PREFIX = "master:", "standby:"
 CLAIM_S = 2.0
 """Longer than that, and a process of its own is up nearly as soon."""
 
 
 def master_name(job: str) -> str:
     """Of a job's master."""
-    return f"master:{job}"
+    return f"{MASTER_PREFIX}{job}"
 
 
 def scheduler_actor() -> Handle:

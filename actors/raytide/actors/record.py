@@ -7,8 +7,7 @@ import time
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import fsspec
-
+from raytide.actors.run_file import RunFile
 from raytide.actors.views import Event
 from raytide.elastic import journal
 from raytide.elastic.model import ReplicaId
@@ -67,35 +66,23 @@ class JournalFile:
     """
 
     def __init__(self, root: str, run_id: str) -> None:
-        self._run_id = run_id
-        self._path = f"{root.rstrip('/')}/journal.json"
-        self._files, self._local = fsspec.core.url_to_fs(self._path)
-        self._files.makedirs(self._files._parent(self._local), exist_ok=True)
+        self._file = RunFile(root, run_id)
 
     def save(self, state: JobState, names: dict[ReplicaId, str], record: Record) -> None:
-        """Write everything; a reader sees the old or the new one, never a part."""
-        text = json.dumps(
+        """Write everything."""
+        self._file.save(
             {
-                "run_id": self._run_id,
                 "state": json.loads(journal.dumps(state)),
                 "hosts": names,
                 "events": [asdict(event) for event in record.events[-200:]],
                 "reports": [asdict(report) for report in list(record.reports.values())[-200:]],
-            },
-            default=str,
+            }
         )
-        part = f"{self._local}.part"
-        with self._files.open(part, "w") as file:
-            file.write(text)
-        self._files.mv(part, self._local)
 
     def load(self) -> tuple[JobState, dict[ReplicaId, str], Record] | None:
         """What the last master of this run wrote; None for a new run."""
-        if not self._files.exists(self._local):
-            return None
-        with self._files.open(self._local, "r") as file:
-            whole = json.loads(file.read())
-        if whole["run_id"] != self._run_id:
+        whole = self._file.load()
+        if whole is None:
             return None
         record = Record([Event(**event) for event in whole["events"]])
         for report in whole["reports"]:
@@ -104,5 +91,4 @@ class JournalFile:
 
     def remove(self) -> None:
         """The job is over: a new one of this name starts afresh."""
-        if self._files.exists(self._local):
-            self._files.rm(self._local)
+        self._file.remove()

@@ -110,7 +110,7 @@ def read_tenants(path: Path | None) -> TenantTree:
         ConfigError: It is not there, or malformed.
     """
     from raytide.core import TenantTree
-    from raytide.core.quotas import parse_tenants
+    from raytide.submission.tenantfile import parse_tenant_file
 
     if path is None:
         return TenantTree()
@@ -119,7 +119,7 @@ def read_tenants(path: Path | None) -> TenantTree:
     except (OSError, UnicodeDecodeError) as error:
         problem = error.strerror if isinstance(error, OSError) else "it is no text"
         raise ConfigError("tenants", f"{path}: {problem}", "Give the path of a YAML file") from error
-    return parse_tenants(text, str(path))
+    return TenantTree([listed.tenant for listed in parse_tenant_file(text, str(path))])
 
 
 def read(trace: Path) -> Sequence[TraceJob]:

@@ -1,11 +1,4 @@
-"""Tenants from a YAML document; whatever is wrong is told with its line and field.
-
-::
-
-    tenants:
-      - {tenant: research, guaranteed_gpus: 64, limit_gpus: 96}
-      - {tenant: vision, parent: research, weight: 2}
-"""
+"""Tenants as a YAML file lists them; whatever is wrong is told with its line and field."""
 
 from __future__ import annotations
 
@@ -16,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from raytide.core.tenants import ROOT, Tenant, TenantTree
 from raytide.errors import ConfigError
-from raytide.yamlfile import YamlFile, parse_yaml
+from raytide.yamlfile import YamlFile
 
 
 class TenantEntry(BaseModel):
@@ -36,26 +29,6 @@ class TenantEntry(BaseModel):
         return Tenant(
             self.tenant, self.parent, self.guaranteed_gpus, self.limit_gpus, self.weight, self.reclaim_after_s
         )
-
-
-class _Document(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    tenants: list[TenantEntry]
-
-
-def parse_tenants(text: str, file: str) -> TenantTree:
-    """The tree of a YAML document with the one key ``tenants``: a list whose entries have the fields of a tenant.
-
-    Args:
-        text: The document.
-        file: Its name, for errors.
-
-    Raises:
-        ConfigError: It is malformed, or a tenant or the tree makes no sense.
-    """
-    source = parse_yaml(text, file)
-    return tree_of(source, source.read(_Document).tenants)
 
 
 def tree_of(source: YamlFile, entries: Sequence[TenantEntry]) -> TenantTree:

@@ -24,7 +24,9 @@ from raytide.submission.values import MOST_PROCESSES, Command, Deadline, ImportP
 from raytide.yamlfile import YamlFile, parse_yaml
 from raytide.yamlfile.words import shortened
 
-GANG_VARIABLES = frozenset({"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"})
+GANG_VARIABLES = frozenset(
+    {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT"}
+)
 """What the processes of a gang find in their environment."""
 
 

@@ -82,7 +82,7 @@ def _strange(loader: PlainLoader, node: yaml.Node) -> tuple[str, str] | None:
     if isinstance(node, yaml.MappingNode):
         return _strange_keys([key for key, _ in node.value])
     if isinstance(node, yaml.ScalarNode):
-        plain = loader.resolve(yaml.ScalarNode, node.value, (True, False))  # type: ignore[no-untyped-call]
+        plain = loader.resolve(yaml.ScalarNode, node.value, (True, False))  # type: ignore[no-untyped-call]  # PyYAML's stubs
         if node.tag not in {_TEXT, plain}:
             return f"{node.value!r} is no {node.tag.removeprefix(_TAG)}", "Leave the tag out"
         if any(character == "\0" or "\ud800" <= character <= "\udfff" for character in node.value):

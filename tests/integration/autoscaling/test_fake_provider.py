@@ -9,9 +9,8 @@ import pytest
 import ray
 
 from support.fake_cloud import fake_cloud, port_is_free
-from support.small_platform import finish, hand_in, small_platform, wait_for, wait_job
+from support.platform import go, running_platform, submit, until, wait_for
 
-SLOT = {"CPU": 1.0}
 LABELS = {"raytide.io/rack": "rack-a", "raytide.io/market": "spot"}
 WORKER = {"resources": {"CPU": 2}, "node_config": {}, "min_workers": 0, "max_workers": 2, "labels": LABELS}
 IDLE_S = 12.0
@@ -32,17 +31,17 @@ def demanded() -> list[str]:
 @pytest.mark.slow
 @pytest.mark.skipif(not port_is_free(), reason="the fake provider needs port 6379, where somebody listens")
 def test_nodes_come_for_a_job_and_go_after_it(tmp_path: Path) -> None:
-    with fake_cloud({"worker": WORKER}, IDLE_S), small_platform(tmp_path, SLOT, most_slots=4) as platform:
+    with fake_cloud({"worker": WORKER}, IDLE_S), running_platform(tmp_path, most_slots=4) as platform:
         assert alive() == []
-        assert hand_in(platform, tmp_path, "huge", (5, 5), SLOT).state == "refused", "the cluster never has five"
-        assert hand_in(platform, tmp_path, "job", (2, 2), SLOT).state == "pending"
+        assert submit(platform, tmp_path, "huge", (5, 5)).state == "refused", "the cluster never has five"
+        assert submit(platform, tmp_path, "job", (2, 2)).state == "pending"
         wait_for(demanded, "the demand")
         (node,) = wait_for(alive, "a node with two slots", COME_S)
         assert LABELS.items() <= node["Labels"].items()
-        wait_job(platform, "job", lambda job: job.state == "running" and job.step > 0)
+        until(platform, "job", lambda job: job.state == "running" and job.step > 0, "steps")
         assert demanded() == []
         assert [known.taken for known in platform.info().nodes] == [0]
-        finish(tmp_path, "job")
+        go(tmp_path, "job")
         ended = platform.wait("job", 60.0)
         assert (ended.state, dict(ended.failures)) == ("succeeded", {})
         wait_for(lambda: alive() == [], "the node to go", COME_S)

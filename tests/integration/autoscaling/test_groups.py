@@ -11,9 +11,7 @@ from raytide.actors.scheduler.autoscaling import RayGroups, group_name, withdraw
 from raytide.actors.scheduler.demand import Demand
 from raytide.actors.scheduler.nodes import LOOKS, Cluster
 from support.cluster import SLOTS_PER_NODE, TestCluster
-from support.small_platform import wait_for
-
-SLOT = {"CPU": 1.0}
+from support.platform import SLOT, wait_for
 
 
 @pytest.fixture

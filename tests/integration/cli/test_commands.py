@@ -9,12 +9,10 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from raytide.cli.main import app
+from support.cli import document, invoke
 from support.cluster import TestCluster
 
 START_LIMIT_S = 120.0
@@ -65,19 +63,6 @@ def _wait_for_step(process: subprocess.Popen[str], step: int, errors: Path) -> N
             return
         time.sleep(0.5)
     pytest.fail(f"no step {step} in time: {errors.read_text()[-2000:]}")
-
-
-def invoke(*words: str) -> Result:
-    done = CliRunner().invoke(app, list(words))
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    return done
-
-
-def document(*words: str) -> Any:
-    done = invoke(*words, "--json")
-    assert done.exit_code == 0, done.output
-    return json.loads(done.stdout)
 
 
 @pytest.mark.timeout(600)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from raytide.cli.main import app
 from raytide.submission.local_token import token_path
+from support.cli import document, invoke
 from support.cluster import TestCluster
 
 LIMIT_S = 90.0
@@ -24,19 +22,6 @@ storage: results
 config: {epochs: EPOCHS, global_batch_size: 64, lr: 5e-2, warmup_epochs: 1, weight_decay: 5e-4, width: 4,
          checkpoint_every_epochs: 5000, num_workers: 0, max_local_batch: null, seed: 0}
 """
-
-
-def invoke(*words: str, env: dict[str, str] | None = None) -> Result:
-    done = CliRunner().invoke(app, list(words), env=env)
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    return done
-
-
-def document(*words: str) -> Any:
-    done = invoke(*words, "--json")
-    assert done.exit_code == 0, done.output
-    return json.loads(done.stdout)
 
 
 def until(job: str, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:

@@ -11,16 +11,15 @@ import ray
 
 from raytide.actors.platform import Platform
 from support.cluster import TestCluster
+from support.platform import go, running_platform, submit, until, wait_for
 from support.ray_jobs import assert_samples_once
-from support.small_platform import finish, hand_in, small_platform, wait_for, wait_job
 
-SLOT = {"CPU": 1.0}
 NOTICE_S = 120
 
 
 @pytest.mark.slow
 def test_a_node_that_people_drain_is_left(cluster: TestCluster, tmp_path: Path) -> None:
-    with small_platform(tmp_path, SLOT) as platform:
+    with running_platform(tmp_path) as platform:
         node = starts(platform, tmp_path)
         platform.drain(node)
         leaves(platform, tmp_path, node)
@@ -29,7 +28,7 @@ def test_a_node_that_people_drain_is_left(cluster: TestCluster, tmp_path: Path) 
 def test_a_node_that_ray_drains_is_left_inside_the_notice(cluster: TestCluster, tmp_path: Path) -> None:
     extra = cluster.add_node("node-c", slots=2)
     try:
-        with small_platform(tmp_path, SLOT) as platform:
+        with running_platform(tmp_path) as platform:
             wait_for(lambda: len(platform.info().nodes) == 3, "three nodes")
             assert starts(platform, tmp_path) == "node-c", "where two slots fit best"
             ray_drain(extra.node_id)
@@ -40,8 +39,8 @@ def test_a_node_that_ray_drains_is_left_inside_the_notice(cluster: TestCluster, 
 
 def starts(platform: Platform, folder: Path) -> str:
     """A job of two replicas; returns the name of its node."""
-    hand_in(platform, folder, "moves", (2, 2), SLOT)
-    info = wait_job(platform, "moves", lambda info: info.state == "running" and info.step > 2)
+    submit(platform, folder, "moves", (2, 2))
+    info = until(platform, "moves", lambda info: info.state == "running" and info.step > 2, "steps")
     ((node, count),) = info.nodes
     assert count == 2
     return node
@@ -49,14 +48,15 @@ def starts(platform: Platform, folder: Path) -> str:
 
 def leaves(platform: Platform, folder: Path, node: str) -> None:
     """The job trains elsewhere, was never interrupted, and used every sample once."""
-    moved = wait_job(
+    moved = until(
         platform,
         "moves",
         lambda info: info.state == "running" and node not in dict(info.nodes) and sum(dict(info.nodes).values()) == 2,
+        "another node",
     )
     assert not any(known.open for known in platform.info().nodes if known.name == node)
-    wait_job(platform, "moves", lambda info: info.step > moved.step)
-    finish(folder, "moves")
+    until(platform, "moves", lambda info: info.step > moved.step, "steps elsewhere")
+    go(folder, "moves")
     ended = platform.wait("moves", 60.0)
     assert (ended.state, ended.resizes, ended.suspensions, dict(ended.failures)) == ("succeeded", 1, 0, {})
     assert_samples_once(folder / "moves")

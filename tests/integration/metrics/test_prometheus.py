@@ -11,9 +11,8 @@ import ray
 
 from raytide.actors.metrics import METRICS
 from support.cluster import TestCluster
-from support.small_platform import finish, hand_in, small_platform, wait_for, wait_job
+from support.platform import go, running_platform, submit, until, wait_for
 
-SLOT = {"CPU": 1.0}
 REPORT_S = 45.0
 """Ray's processes report every 10 s."""
 
@@ -43,11 +42,11 @@ def value(samples: dict[str, float], name: str, **labels: str) -> float | None:
 
 @pytest.mark.slow
 def test_metrics_arrive_where_prometheus_looks(cluster: TestCluster, tmp_path: Path) -> None:
-    with small_platform(tmp_path, SLOT) as platform:
-        hand_in(platform, tmp_path, "metered", (1, 2), SLOT, tenant="vision")
-        wait_job(platform, "metered", lambda info: info.count == 2 and info.samples_per_s > 0)
+    with running_platform(tmp_path) as platform:
+        submit(platform, tmp_path, "metered", (1, 2), tenant="vision")
+        until(platform, "metered", lambda info: info.count == 2 and info.samples_per_s > 0, "throughput")
         platform.scale("metered", 1, 1)
-        wait_job(platform, "metered", lambda info: info.count == 1 and info.resizes > 0)
+        until(platform, "metered", lambda info: info.count == 1 and info.resizes > 0, "a resize")
         counted = wait_for(
             lambda: samples if value(samples := scraped(), "ray_raytide_resizes_total", tenant="vision") else None,
             "the counter of resizes",
@@ -70,5 +69,5 @@ def test_metrics_arrive_where_prometheus_looks(cluster: TestCluster, tmp_path: P
         )
         names = {series.partition("{")[0] for series in paused}
         assert {name for metric, m in METRICS.items() for name in m.exported(metric)} <= names
-        finish(tmp_path, "metered")
+        go(tmp_path, "metered")
         assert platform.wait("metered", 60.0).state == "succeeded"

@@ -48,6 +48,8 @@ WRITTEN_S = 60.0
 OPEN_RETRY_S = 1.0
 LEAVE_S = 0.5
 LEASES_S = 2.0
+KEPT_INCARNATIONS, KEPT_ENDED_S = 20, 90 * 86_400.0
+"""What is older is forgotten when a scheduler starts: recorded rounds, and jobs that ended."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,7 @@ class Scheduler:
         self._gate = Gate(self._store, settings.admin_sha256)
         policy = self._store.setting("policy") or settings.policy
         self._incarnation = self._store.begin_incarnation(settings.setup(policy))
+        self._store.prune(KEPT_INCARNATIONS, time.time() - KEPT_ENDED_S)
         saved = self._store.load()
         config = ControllerConfig(most_gpus=settings.most_slots, costs=settings.costs)
         controller = Controller(make_policy(policy), make_placer(settings.placer), (), self._gate.tree, config)
@@ -358,7 +361,10 @@ class Scheduler:
 
     @in_group("status")
     def status(self, status: JobStatus) -> None:
-        """A job's master tells how it stands."""
+        """A job's master tells how it stands. One that lost processes may have lost a node."""
+        known = self._engine.look(lambda _, book: book.size_of(status.job))
+        if status.world_size < known:
+            self._watch.poke()
         self._engine.status(status)
 
 

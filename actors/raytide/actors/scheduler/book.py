@@ -73,6 +73,11 @@ class Book:
             return [Crashed(job, reason)]
         return [Finished(job, f"given up after {page.failures[fault]} faults of the {fault}: {reason}")]
 
+    def size_of(self, job: JobId) -> int:
+        """Processes of a job that trained when its master last told; 0 if it did not."""
+        page = self.pages.get(job)
+        return page.status.world_size if page is not None and page.status is not None else 0
+
     def orphans(self, now_s: float) -> list[JobId]:
         """Jobs whose owners have given no sign for longer than their lease."""
         return [

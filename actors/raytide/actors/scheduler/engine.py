@@ -212,12 +212,12 @@ class Engine:
             self.ticks.append(self.tick_s)
             said = self._number_commands(commands)
             self.book.commanded(said)
-            entry_ = self._written(events, commands)
-        self._write(entry_)
+            made = self._written(events, commands)
+        self._write(made)
         for entry in taken:
             entry.written.set_result(None)
         self._carry_out(said)
-        self._forget_ended(entry_)
+        self._forget_ended(made)
 
     def _number_commands(self, commands: Sequence[Command]) -> list[tuple[Command, str]]:
         self._number += 1

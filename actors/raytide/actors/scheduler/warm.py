@@ -26,8 +26,6 @@ LOOK_S = 0.5
 QUIET_S = 5.0
 """Nobody is replaced so soon after a claim: importing PyTorch would take the cores from the job that is starting."""
 
-WARM_S = 120.0
-
 
 class WarmPool:
     """Keeps so many standbys on each node.

@@ -6,6 +6,7 @@ import json
 
 from raytide.actors.gang.layout import driver_environment, gang_environment, grant_of, job_environment, slots_of
 from raytide.elastic.model import Slot
+from raytide.submission.jobfile import GANG_VARIABLES
 
 
 def test_ranks_of_a_node_are_beside_each_other() -> None:
@@ -23,6 +24,10 @@ def test_each_process_knows_its_place() -> None:
         ("1", "3", "1", "2", "0", "host", "7"),
         ("2", "3", "0", "1", "1", "host", "7"),
     ]
+
+
+def test_job_files_may_set_none_of_what_a_gang_is_given() -> None:
+    assert gang_environment(slots_of({"a": 1}), 0, "host", 7).keys() == GANG_VARIABLES
 
 
 def test_a_process_knows_whether_it_goes_on() -> None:

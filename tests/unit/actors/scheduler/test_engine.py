@@ -168,3 +168,12 @@ def test_news_of_what_is_not_there_is_left_out(desk):
     desk.engine.tell(Finished("a"), Resized("a"))
     desk.round()
     assert desk.state("a") == "succeeded"
+
+
+def test_how_many_processes_train_is_what_the_master_last_told(desk):
+    desk.submit(job("a", 2))
+    desk.until_state("running", "a")
+    assert desk.engine.book.size_of("a") == 0
+    desk.engine.status(JobStatus("a", "running", world_size=2))
+    desk.round()
+    assert (desk.engine.book.size_of("a"), desk.engine.book.size_of("ghost")) == (2, 0)
