@@ -77,6 +77,8 @@ SMALL = st.lists(
     max_size=20,
 ).map(lambda some: (some * STREAM)[:STREAM])
 OVERLOAD = [(1.0, 1, 20.0)] * STREAM
+CROWD = ([(0.0, 3, 9.0), (0.0, 3, 20.0)] * STREAM)[:STREAM]
+"""All at once: the shorter half of them would keep the older ones waiting until the next review, and the next."""
 
 
 @pytest.mark.parametrize("policy", policy_names())
@@ -88,6 +90,7 @@ def test_every_policy_says_whether_a_job_can_starve(policy):
 @settings(max_examples=8, deadline=None)
 @given(small=SMALL)
 @example(small=OVERLOAD)
+@example(small=CROWD)
 def test_small_jobs_do_not_keep_a_large_one_waiting(policy, small):
     waited_s, bound_s = wait_s(policy, small, tenants=TenantTree(), gpus=8)
     assert waited_s <= bound_s
@@ -97,6 +100,7 @@ def test_small_jobs_do_not_keep_a_large_one_waiting(policy, small):
 @settings(max_examples=8, deadline=None)
 @given(small=SMALL)
 @example(small=OVERLOAD)
+@example(small=CROWD)
 def test_nor_do_they_at_the_limit_of_its_tenant(policy, small):
     waited_s, bound_s = wait_s(policy, small, tenants=TenantTree([Tenant("t", limit_gpus=8)]), gpus=16)
     assert waited_s <= bound_s

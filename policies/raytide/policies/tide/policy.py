@@ -11,7 +11,7 @@ most of it. A change of size counts for less than staying: by the time it costs 
 part of its life that the job has lost to changes so far. What is left of a job follows from declared work, epochs or
 duration; without them, it is taken to run as long again as it has run. Tenants' guarantees are filled before anything
 else is shared out, limits hold, and weights multiply what jobs count. Between reviews, which are the rarer the more
-jobs there are, whoever fits starts at once, the shortest first.
+jobs there are, whoever fits starts at once: those that have waited for too long, then the shortest.
 Limits: a job with several roles keeps the shape it asked for. Speeds across nodes assume that jobs sit on as few nodes
 as they can.
 Starvation: none. A job that has waited six hours, and four times as long as it has run, is served before all others
@@ -21,7 +21,7 @@ but those that may not be preempted, the oldest first.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from raytide.core import NOTHING, NOWHERE, Decision, EventDriven, Job, JobState, Placement, Shape, View, replicas
 from raytide.policies.budget import Budget, needs, position
@@ -73,9 +73,17 @@ class Tide:
         due_s = self._reviewed_s + self._gap_s(view)
         if view.now >= due_s:
             return self._review(view)
-        shapes = self._queue.start(view)
+        shapes = self._queue.start(view, self._overdue(view))
         idle = not self._elastic and len(shapes) == len(view.waiting)
         return Decision(shapes, wake_at_s=None if idle else due_s)
+
+    def _overdue(self, view: View) -> Iterator[Job]:
+        """Jobs that have waited for too long, the oldest first."""
+        for job in view.queue():
+            if view.now - job.spec.submitted_s <= self._patience_s:
+                return  # nor has any that came later
+            if _is_overdue(job, view.now, self._patience_s):
+                yield job
 
     def _gap_s(self, view: View) -> float:
         return (REVIEW_S_PER_JOB if self._elastic else REVIEW_S_PER_RIGID_JOB) * len(view.jobs)
@@ -172,10 +180,13 @@ def _least(job: Job) -> int:
 
 def _is_first(job: Job, now: float, patience_s: float) -> bool:
     """It has waited for too long, or is new and others can shrink for it."""
+    return (job.spec.is_elastic and job.run_s(now) < TRIAL_S) or _is_overdue(job, now, patience_s)
+
+
+def _is_overdue(job: Job, now: float, patience_s: float) -> bool:
+    """It has waited for too long."""
     run_s = job.run_s(now)
     waited_s = now - job.spec.submitted_s - run_s
-    if job.spec.is_elastic and run_s < TRIAL_S:
-        return True
     return waited_s > patience_s and waited_s > PATIENCE_RUNS * run_s
 
 

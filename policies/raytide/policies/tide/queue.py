@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable
+from itertools import islice
 
 from raytide.core import Job, Shape, View, replicas
 from raytide.policies.budget import Budget
@@ -29,20 +30,34 @@ class Queue:
         need = job.spec.gpus(job.spec.least_shape)
         heapq.heappush(self._by_need.setdefault(need, []), (job.spec.duration_s or 0.0, job.seniority, job))
 
-    def start(self, view: View) -> dict[str, Shape]:
-        """Shapes of jobs that can start on free GPUs."""
+    def start(self, view: View, overdue: Iterable[Job]) -> dict[str, Shape]:
+        """Shapes of jobs that can start on free GPUs.
+
+        Args:
+            view: The instant.
+            overdue: Waiting jobs that go before all others, in this order.
+        """
         budget = Budget(view, view.free_gpus, from_nothing=False)
         shapes: dict[str, Shape] = {}
         kept_back: list[Job] = []
-        while budget.gpus and len(shapes) + len(kept_back) < MOST_TRIES:
-            job = self._next(budget.gpus)
-            if job is None:
-                break
+
+        def take(job: Job) -> bool:
             shape = _first_shape(job, min(budget.gpus, view.cluster.largest_node_gpus))
-            if budget.take(job, shape):
-                shapes[job.job] = shape
-            else:
-                kept_back.append(job)
+            if not budget.take(job, shape):
+                return False
+            shapes[job.job] = shape
+            return True
+
+        for job in islice(overdue, MOST_TRIES):
+            if not budget.gpus:
+                break
+            take(job)
+        while budget.gpus and len(shapes) + len(kept_back) < MOST_TRIES:
+            shortest = self._next(budget.gpus)
+            if shortest is None:
+                break
+            if shortest.job not in shapes and not take(shortest):
+                kept_back.append(shortest)
         for job in kept_back:
             self.add(job)
         return shapes
