@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from raytide.actors.scheduler.info import JobInfo, NodeInfo, PlatformInfo
+from raytide.actors.scheduler.info import JobInfo, PlatformInfo
 from raytide.actors.views import Event, JobView, MemberView
+from support import platform_info as platforms
 
 
 def event(kind: str, time_s: float = 0.0, text: str = "", number: int = 0, **data: Any) -> Event:
@@ -45,31 +47,21 @@ def view(name: str = "digits", **changes: Any) -> JobView:
 def job_info(job: str = "digits", **changes: Any) -> JobInfo:
     """A job of a platform: running on two slots, submitted at 1000 and started at 1010."""
     values: dict[str, Any] = {
-        "tenant": "vision",
         "state": "running",
-        "reason": "",
-        "position": 0,
-        "priority": 0,
-        "preemptible": True,
-        "least": 1,
         "most": 4,
         "count": 2,
         "gpus": 2,
         "nodes": (("node-a", 2),),
         "submitted_s": 1000.0,
         "first_start_s": 1010.0,
-        "ended_s": None,
-        "deadline_s": None,
         "resizes": 1,
-        "suspensions": 0,
         "attained_gpu_s": 75.0,
-        "work": None,
         "step": 120,
         "epoch": 5,
         "samples_per_s": 1280.0,
         "story": ("1000.0 s: pending: submitted", "1010.0 s: running: 2 replicas\non node-a"),
     }
-    return JobInfo(job=job, **{**values, **changes})
+    return platforms.job_info(job, **{**values, **changes})
 
 
 def waiting(job: str, position: int, reason: str, **changes: Any) -> JobInfo:
@@ -80,16 +72,9 @@ def waiting(job: str, position: int, reason: str, **changes: Any) -> JobInfo:
 
 def platform_info(jobs: Sequence[JobInfo], slots: int = 4, names: Sequence[str] = ("node-a", "node-b")) -> PlatformInfo:
     """A platform whose nodes hold what the jobs say."""
-    nodes = tuple(
-        NodeInfo(
-            node=f"id-{name}",
-            name=name,
-            slots=slots,
-            gpu_type="cpu",
-            open=True,
-            taken=0,
-            held=tuple((job.job, dict(job.nodes)[name]) for job in jobs if name in dict(job.nodes)),
-        )
-        for name in names
-    )
-    return PlatformInfo("tide", "pack", 1, 0.0012, nodes, tuple(jobs), {"vision": 2}, {"CPU": 1.0})
+    nodes = tuple(platforms.node_info(name, slots, gpu_type="cpu", held=_held(name, jobs)) for name in names)
+    return replace(platforms.platform_info(nodes, tuple(jobs), {"vision": 2}), tick_s=0.0012, slot={"CPU": 1.0})
+
+
+def _held(node: str, jobs: Sequence[JobInfo]) -> tuple[tuple[str, int], ...]:
+    return tuple((job.job, dict(job.nodes)[node]) for job in jobs if node in dict(job.nodes))
